@@ -1,0 +1,49 @@
+// Element types of tensors in memory and in files, plain and block-quantised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace ftune {
+
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF64,
+  kI8,
+  kU8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kBool,
+  // GGML's quantised blocks (32 values a block; ggml-common.h of llama.cpp describes the layouts).
+  kQ4_0,  // fp16 scale, 16 bytes of nibbles, value = scale * (q - 8)
+  kQ4_1,  // fp16 scale, fp16 minimum, 16 bytes of nibbles, value = scale * q + minimum
+  kQ8_0,  // fp16 scale, 32 int8, value = scale * q
+};
+
+// Values per block (1 for plain types).
+int64_t BlockSize(DType dtype);
+// Bytes of one block.
+int64_t BlockBytes(DType dtype);
+// Bytes of `count` values; `count` must be a multiple of BlockSize.
+int64_t BytesFor(DType dtype, int64_t count);
+inline bool IsQuantized(DType dtype) { return BlockSize(dtype) > 1; }
+// True for types whose values are real numbers that a weight may be stored in.
+bool IsFloat(DType dtype);
+
+// ftune's own lower-case name ("f32", "bf16", "q4_1"), used in recipes, logs and plans.
+std::string_view Name(DType dtype);
+// From ftune's name, safetensors' ("F32", "BF16") or PyTorch's ("float32", "bfloat16"); an error names the text.
+absl::StatusOr<DType> ParseDType(std::string_view text);
+// safetensors' name ("F32"); empty for types that it does not have.
+std::string_view SafetensorsName(DType dtype);
+
+}  // namespace ftune

@@ -1,0 +1,38 @@
+#include "base/io_error.h"
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+std::string HintFor(int error) {
+  switch (error) {
+    case ENOENT:
+      return "check the path";
+    case EACCES:
+    case EPERM:
+      return "check the permissions";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or choose another folder";
+    case EROFS:
+      return "choose a folder that can be written";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error) {
+  return DataError({.file = path.string(),
+                    .message = StrCat("cannot ", action, ": ", std::generic_category().message(error)),
+                    .hint = HintFor(error)});
+}
+
+}  // namespace ftune

@@ -1,0 +1,14 @@
+// An operating system error on a file as a status that names the file, the action and the cause.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace ftune {
+
+// "PATH: error: cannot ACTION: No space left on device; HINT" with exit code 4; `error` is an errno value.
+absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error);
+
+}  // namespace ftune

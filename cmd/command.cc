@@ -1,0 +1,35 @@
+#include "cmd/command.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace ftune {
+
+int ReportError(const absl::Status& status, bool json) {
+  const int exit = ExitCodeOf(status);
+  if (json) {
+    const ErrorDetail detail =
+        DetailOf(status).value_or(ErrorDetail{.message = std::string(status.message())});
+    const nlohmann::ordered_json object = {{"error",
+                                            {{"code", absl::StatusCodeToString(status.code())},
+                                             {"message", std::string(status.message())},
+                                             {"file", detail.file},
+                                             {"line", detail.line},
+                                             {"key", detail.key},
+                                             {"found", detail.found},
+                                             {"expected", detail.expected},
+                                             {"hint", detail.hint}}},
+                                           {"exit", exit}};
+    std::printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  }
+  return exit;
+}
+
+bool UseColour(std::FILE* out) { return isatty(fileno(out)) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+}  // namespace ftune

@@ -1,0 +1,52 @@
+// What the subcommands share: the global flags, and how a result or an error reaches the user.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cmd/report/progress.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ftune {
+
+// What a subcommand gives back: the object for --json, and the exit code.
+struct CommandResult {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  int exit = 0;
+};
+
+// One call of ftune. A subcommand, when it is the one named, sets `run`.
+struct Invocation {
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::function<absl::StatusOr<CommandResult>()> run;
+
+  Verbosity verbosity() const {
+    if (quiet) return Verbosity::kQuiet;
+    return verbose ? Verbosity::kVerbose : Verbosity::kNormal;
+  }
+};
+
+// One a file: adds the subcommand and its flags to `app`. `invocation` outlives the parse.
+void AddTrain(CLI::App& app, Invocation& invocation);
+void AddGenerate(CLI::App& app, Invocation& invocation);
+void AddEval(CLI::App& app, Invocation& invocation);
+void AddExport(CLI::App& app, Invocation& invocation);
+void AddInspect(CLI::App& app, Invocation& invocation);
+void AddTokenize(CLI::App& app, Invocation& invocation);
+void AddTemplate(CLI::App& app, Invocation& invocation);
+void AddRecipe(CLI::App& app, Invocation& invocation);
+
+// Prints a failure (on standard error, or as JSON on standard output) and gives the exit code.
+int ReportError(const absl::Status& status, bool json);
+
+// Colour is used on a terminal, unless NO_COLOR is set.
+bool UseColour(std::FILE* out);
+
+}  // namespace ftune

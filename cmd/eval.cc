@@ -1,0 +1,85 @@
+// ftune eval MODEL DATA: loss and perplexity.
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "cmd/command.h"
+#include "cmd/model_session.h"
+#include "cmd/run_data.h"
+#include "cmd/run_folder.h"
+#include "data/template/load_chat_template.h"
+#include "engine/train/trainer.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string data;
+  std::string adapter;
+  std::string chat_template = "auto";
+  int64_t sequence_len = 2048;
+  bool train_on_inputs = false;
+};
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  if (!options.adapter.empty()) source.adapter = options.adapter;
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
+  const int64_t length = std::min(options.sequence_len, files.config.max_position);
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, source.adapter, length));
+
+  std::unique_ptr<ChatTemplate> chat_template;
+  if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
+    FTUNE_ASSIGN_OR_RETURN(chat_template,
+                           LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
+  }
+  FTUNE_ASSIGN_OR_RETURN(Dataset dataset,
+                         LoadDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
+                                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
+  FTUNE_RETURN_IF_ERROR(CheckIds(dataset, files.config, source.model));
+  if (!invocation.quiet) std::fprintf(stderr, "data: %s\n", DescribeDataset(dataset).c_str());
+  FTUNE_ASSIGN_OR_RETURN(const DataPlan plan,
+                         DataPlan::CreateForEvaluation(std::make_shared<Dataset>(std::move(dataset)),
+                                                       {.sequence_len = length, .global_batch_size = 1}));
+
+  Runner runner(*session.backend, Stream(), *session.loaded.model, RecomputePolicy());
+  const EvalResult result = EvaluateModel(*session.backend, Stream(), runner, plan);
+  if (!std::isfinite(result.loss)) {
+    return UserError(ExitCode::kNotFinite, {.file = options.model,
+                                            .found = absl::StrFormat("loss %g", result.loss),
+                                            .expected = "a finite number",
+                                            .hint = "the model's weights are broken"});
+  }
+  if (!invocation.json) {
+    std::printf("%s\n", absl::StrFormat("loss %.6f  perplexity %.4f  trained tokens %d", result.loss,
+                                        std::exp(result.loss), result.tokens)
+                            .c_str());
+  }
+  return CommandResult{.json = {{"eval_loss", result.loss},
+                                {"perplexity", std::exp(result.loss)},
+                                {"trained_tokens", result.tokens}}};
+}
+
+}  // namespace
+
+void AddEval(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a dataset");
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
+  command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
+  command->add_option("--adapter", options->adapter, "A PEFT adapter's folder");
+  command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
+  command->add_option("--sequence-len", options->sequence_len, "Longest sample, in tokens")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
+      ->capture_default_str();
+  command->add_flag("--train-on-inputs", options->train_on_inputs, "Count prompts too");
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune

@@ -1,0 +1,123 @@
+// ftune export RUN|ADAPTER: the merged model, or the model in another type or shard size.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/model_session.h"
+#include "cmd/recipe/units.h"
+#include "cmd/run_folder.h"
+#include "engine/format/hf_writer.h"
+#include "engine/format/model_tensors.h"
+#include "engine/train/generate.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string source;
+  std::string base;
+  std::string out;
+  std::string format = "hf";
+  std::string dtype = "auto";
+  std::string shard_size = "5GB";
+  bool merge = false;
+};
+
+// The type that most of the base is stored in; what is quantised becomes bf16.
+absl::StatusOr<DType> OutputType(const Options& options, const Model& model) {
+  if (options.dtype != "auto") {
+    const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
+    if (dtype.ok() && (*dtype == DType::kF32 || *dtype == DType::kBF16 || *dtype == DType::kF16))
+      return dtype;
+    return UsageError({.file = "command line",
+                       .key = "--dtype",
+                       .found = options.dtype,
+                       .expected = "auto, fp32, bf16 or fp16"});
+  }
+  const Parameter* largest = nullptr;
+  for (const Parameter* p : model.parameters()) {
+    if (largest == nullptr || p->size() > largest->size()) largest = p;
+  }
+  return IsQuantized(largest->dtype) ? DType::kBF16 : largest->dtype;
+}
+
+// Some real text for comparing logits; its content does not matter.
+constexpr char kProbe[] = "The quick brown fox jumps over the lazy dog. 12345 + 67890 = 80235.\n";
+
+// The largest difference between the logits of the model with its adapter and those of the folder just
+// written.
+absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::filesystem::path& written) {
+  const std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
+  const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
+  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0));
+  const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
+  double worst = 0.0;
+  for (size_t i = 0; i < want.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - want[i]));
+  return worst;
+}
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  if (options.format != "hf") {
+    return UsageError({.file = "command line",
+                       .key = "--format",
+                       .found = options.format,
+                       .expected = "hf (a Hugging Face folder)"});
+  }
+  const std::optional<int64_t> shard_bytes = ParseSize(options.shard_size);
+  if (!shard_bytes || *shard_bytes <= 0) {
+    return UsageError({.file = "command line",
+                       .key = "--shard-size",
+                       .found = options.shard_size,
+                       .expected = "a size such as 5GB or 500MB"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(options.source, options.base));
+  if (run.adapter && !options.merge) {
+    return UsageError({.file = "command line",
+                       .key = "--merge",
+                       .message = StrCat(options.source, " is an adapter, which is in PEFT's format already"),
+                       .hint = "give --merge for a model with the adapter's change in its weights"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(run.model, run.adapter, 0));
+  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *session.loaded.model));
+  const std::vector<OutputTensor> tensors =
+      ModelTensors(*session.backend, Stream(), *session.loaded.model, dtype, session.loaded.lora_scale());
+  FTUNE_RETURN_IF_ERROR(WriteHfModel(session.loaded.files, options.out, tensors, *shard_bytes));
+  FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, options.out));
+
+  if (!invocation.json) {
+    std::printf("%s: %s, %s; largest logit difference to what was exported: %.3g\n", options.out.c_str(),
+                run.adapter ? "base and adapter merged" : "model", std::string(Name(dtype)).c_str(),
+                difference);
+  }
+  return CommandResult{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("export", "A run's result as a model that others load");
+  command->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model")
+      ->required();
+  command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
+  command->add_option("--out", options->out, "The folder to write")->required();
+  command->add_option("--format", options->format, "hf")->capture_default_str();
+  command
+      ->add_option("--dtype", options->dtype,
+                   "auto (as the base; bf16 if that is quantised), fp32, bf16, fp16")
+      ->capture_default_str();
+  command->add_option("--shard-size", options->shard_size, "Of the safetensors files (5GB, 500MB …)")
+      ->capture_default_str();
+  command->add_flag("--merge", options->merge, "Merge the adapter into the base");
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune

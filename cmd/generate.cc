@@ -1,0 +1,139 @@
+// ftune generate MODEL: text from a model, with or without an adapter.
+
+#include "engine/train/generate.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/model_session.h"
+#include "cmd/run_folder.h"
+#include "data/template/load_chat_template.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string adapter;
+  std::string prompt;
+  std::string chat;
+  std::string chat_template = "auto";
+  GenerateOptions generate;
+};
+
+absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tokenizer& tokenizer) {
+  if (options.chat.empty()) return tokenizer.Encode(options.prompt, {.add_special_tokens = true}).ids;
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
+                         LoadChatTemplate(options.chat_template, tokenizer, options.model));
+  ChatInput input;
+  input.messages.push_back({{"role", "user"}, {"content", options.chat}});
+  input.add_generation_prompt = true;
+  FTUNE_ASSIGN_OR_RETURN(const std::string text, chat_template->Render(input));
+  return tokenizer.Encode(text).ids;
+}
+
+// Prints text as its tokens come. A token may end inside a character: only what further tokens cannot change
+// is shown.
+class TextStream {
+ public:
+  TextStream(const Tokenizer& tokenizer, bool print) : tokenizer_(tokenizer), print_(print) {}
+
+  void Add(int32_t token) {
+    ids_.push_back(token);
+    std::string text = tokenizer_.Decode(ids_, true);
+    constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+    if (std::string_view(text).ends_with(kReplacement)) return;
+    Show(text);
+  }
+  std::string Finish() {
+    std::string text = tokenizer_.Decode(ids_, true);
+    Show(text);
+    if (print_) std::printf("\n");
+    return text;
+  }
+
+ private:
+  void Show(const std::string& text) {
+    if (!print_ || text.size() <= shown_) return;
+    std::fwrite(text.data() + shown_, 1, text.size() - shown_, stdout);
+    std::fflush(stdout);
+    shown_ = text.size();
+  }
+
+  const Tokenizer& tokenizer_;
+  bool print_;
+  std::vector<int32_t> ids_;
+  size_t shown_ = 0;
+};
+
+absl::Status CheckOptions(const Options& options) {
+  if (options.prompt.empty() == options.chat.empty()) {
+    return UsageError({.file = "command line",
+                       .message = options.prompt.empty() ? "no prompt" : "both --prompt and --chat",
+                       .expected = "one of --prompt TEXT (as it is) and --chat TEXT (as a user's message)"});
+  }
+  const auto check = [](bool good, const char* key, std::string found, const char* expected) {
+    if (good) return absl::OkStatus();
+    return UsageError(
+        {.file = "command line", .key = key, .found = std::move(found), .expected = std::string(expected)});
+  };
+  const GenerateOptions& g = options.generate;
+  FTUNE_RETURN_IF_ERROR(
+      check(g.temperature >= 0.0, "--temperature", StrCat(g.temperature), "0 (greedy) or more"));
+  FTUNE_RETURN_IF_ERROR(
+      check(g.top_p > 0.0 && g.top_p <= 1.0, "--top-p", StrCat(g.top_p), "more than 0, at most 1"));
+  return check(g.max_new_tokens > 0, "--max-new-tokens", StrCat(g.max_new_tokens), "1 or more");
+}
+
+absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation) {
+  FTUNE_RETURN_IF_ERROR(CheckOptions(options));
+  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  if (!options.adapter.empty()) source.adapter = options.adapter;
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, source.adapter, 0));
+  const ModelConfig& config = session.loaded.files.config;
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptIds(options, *session.tokenizer));
+
+  options.generate.stop_ids = config.eos_ids;
+  if (session.tokenizer->special().eos)
+    options.generate.stop_ids.push_back(session.tokenizer->special().eos->id);
+  TextStream stream(*session.tokenizer, !invocation.json);
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                         Generate(*session.backend, Stream(), *session.loaded.model, config.max_position,
+                                  prompt, options.generate, [&](int32_t token) {
+                                    stream.Add(token);
+                                    return true;
+                                  }));
+  const std::string text = stream.Finish();
+  return CommandResult{.json = {{"text", text}, {"tokens", tokens}}};
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("generate", "Text from a model");
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
+  command->add_option("--adapter", options->adapter, "A PEFT adapter's folder");
+  command->add_option("--prompt", options->prompt, "Text to go on from, as it is");
+  command->add_option("--chat", options->chat, "A user's message, put into the model's chat template");
+  command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
+  command->add_option("--max-new-tokens", options->generate.max_new_tokens, "At most this many")
+      ->capture_default_str();
+  command->add_option("--temperature", options->generate.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", options->generate.top_p,
+                   "Sample from the likeliest tokens that hold this share")
+      ->capture_default_str();
+  command->add_option("--seed", options->generate.seed, "Of the sampling")->capture_default_str();
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune

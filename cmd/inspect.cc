@@ -1,0 +1,92 @@
+// ftune inspect RECIPE: the data as the model will see it.
+
+#include "data/source/inspect.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/run_data.h"
+#include "cmd/run_options.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  int64_t sample = 0;
+  int64_t batches = 0;
+};
+
+nlohmann::ordered_json BatchJson(const Batch& batch) {
+  nlohmann::ordered_json segments = nlohmann::ordered_json::array();
+  for (const Segment& s : batch.segments) segments.push_back({s.begin, s.length});
+  return {
+      {"ids", batch.ids}, {"positions", batch.positions}, {"labels", batch.labels}, {"segments", segments}};
+}
+
+nlohmann::ordered_json StepsJson(const DataPlan& plan, int64_t steps) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (int64_t step = 0; step < std::min(steps, plan.total_steps()); ++step) {
+    nlohmann::ordered_json microbatches = nlohmann::ordered_json::array();
+    for (int64_t i = 0; i < plan.MicroBatches(step); ++i)
+      microbatches.push_back(BatchJson(plan.MicroBatch(step, i)));
+    all.push_back(microbatches);
+  }
+  return all;
+}
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded));
+  FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
+  const int64_t samples = static_cast<int64_t>(data.train->samples.size());
+  if (options.sample < 0 || options.sample >= samples) {
+    return UsageError({.file = "command line",
+                       .key = "--sample",
+                       .found = StrCat(options.sample),
+                       .expected = StrCat("0 to ", samples - 1)});
+  }
+
+  const DataPlan::Epoch& epoch = plan.epochs().front();
+  std::map<std::string, int64_t> dropped;
+  for (const DroppedRow& row : data.train->report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
+  CommandResult result{.json = {{"samples", samples},
+                                {"tokens", data.train->tokens()},
+                                {"trained_tokens", data.train->trained_tokens()},
+                                {"packs", epoch.packs},
+                                {"fill", epoch.fill()},
+                                {"dropped", dropped}}};
+  if (options.batches > 0) result.json["batches"] = StepsJson(plan, options.batches);
+  if (invocation.json) return result;
+
+  const Sample& sample = data.train->samples[options.sample];
+  std::printf("sample %d of %d:\n%s\n", static_cast<int>(options.sample), static_cast<int>(samples),
+              RenderSample(sample, *data.tokenizer, UseColour(stdout)).c_str());
+  std::printf("data: %s\npacks an epoch: %s\n", DescribeDataset(*data.train).c_str(),
+              absl::StrFormat("%d, %.1f %% filled", epoch.packs, 100.0 * epoch.fill()).c_str());
+  return result;
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "Shows a sample as tokens: trained, masked, special");
+  command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
+  command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
+  command->add_option("--sample", options->sample, "Which sample, from 0")->capture_default_str();
+  command->add_option("--batches", options->batches, "With --json: the microbatches of the first N steps too")
+      ->capture_default_str();
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune

@@ -1,0 +1,156 @@
+#include "cmd/recipe/availability.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/strings.h"
+#include "cmd/recipe/errors.h"
+#include "cmd/recipe/key_table.h"
+
+namespace ftune {
+namespace {
+
+// A key that is limited to some values, as YAML; none listed: to its default.
+struct Limit {
+  std::string key;
+  std::vector<std::string> available = {};
+  std::string instead = "";
+};
+
+// A feature that arrives takes its row along. Keys of absent sections are not looked at.
+std::vector<Limit> Limits() {
+  return {
+      {"model.rope_scaling.rope_type", {"default", "linear", "llama3"}},
+      {"adapter.kind", {"lora"}, "use lora, which trains the same adapter on unquantised weights"},
+      {"adapter.quantize", {"auto", "none"}},
+      {"adapter.modules_to_save"},
+      {"adapter.use_rslora", {}, "set lora_alpha to lora_alpha × √lora_r instead"},
+      {"adapter.use_dora"},
+      {"adapter.loraplus_lr_ratio"},
+      {"data.chat_template", {"auto"}, "the tokenizer's own template is used"},
+      {"data.streaming"},
+      {"train.early_stopping_patience", {}, "set max_steps instead"},
+      {"train.sample_prompts", {}, "run `ftune generate` on the result"},
+      {"train.neftune_noise_alpha"},
+      {"precision.weights", {"auto", "fp32", "bf16"}},
+      {"precision.master"},
+      {"precision.loss_scale"},
+      {"parallel.data",
+       {"auto", "1"},
+       "one rank uses all cores; raise gradient_accumulation_steps for a larger batch"},
+      {"parallel.tensor", {}, "one rank uses all cores"},
+      {"parallel.pipeline", {}, "one rank uses all cores"},
+      {"parallel.context", {}, "one rank uses all cores"},
+      {"parallel.zero"},
+      {"parallel.sequence_parallel"},
+      {"parallel.schedule"},
+      {"parallel.virtual_stages"},
+      {"parallel.stages"},
+      {"parallel.compression"},
+      {"memory.offload", {}, "set memory.activation_checkpointing: full, or train a lora adapter"},
+      {"checkpoint.save_steps", {}, "weights are saved at the end and when the run is interrupted"},
+      {"checkpoint.saves_per_epoch", {}, "weights are saved at the end and when the run is interrupted"},
+      {"checkpoint.keep_last"},
+      {"checkpoint.async"},
+      {"checkpoint.stop_after", {}, "set max_steps instead"},
+      {"log.tensorboard", {}, "read log.jsonl of the run"},
+      {"log.hook", {}, "read log.jsonl of the run"},
+      {"launch.kind", {"auto", "local"}, "run ftune on one host"},
+      {"launch.device", {"auto", "cpu"}},
+      {"launch.hosts", {}, "run ftune on one host"},
+      {"launch.hostfile", {}, "run ftune on one host"},
+      {"launch.ranks_per_host", {"auto", "1"}, "one rank uses all cores"},
+      {"launch.max_restarts"},
+      {"launch.min_hosts"},
+      {"launch.start_timeout"},
+      {"launch.step_timeout"},
+      {"launch.slurm.partition"},
+      {"launch.slurm.account"},
+      {"launch.slurm.time"},
+      {"launch.slurm.nodes"},
+      {"launch.slurm.gpus_per_node"},
+      {"launch.slurm.extra"},
+  };
+}
+
+struct Method {
+  std::string_view name;
+  std::vector<std::string_view> keys;  // a trailing * stands for any ending
+};
+
+const std::vector<Method>& Methods() {
+  static const std::vector<Method> methods = {
+      {"preference training or reinforcement learning (DPO, IPO, ORPO, KTO, SimPO, GRPO, PPO)",
+       {"rl", "rl_*", "dpo*", "orpo*", "kto*", "simpo*", "grpo*", "ppo*", "ipo*", "cpo*", "pref_*", "trl",
+        "reward_model*", "ref_model*"}},
+      {"mixtures of experts",
+       {"moe*", "num_experts*", "num_local_experts", "expert_parallel*", "router_*", "output_router_logits"}},
+      {"fp8 training", {"fp8*"}},
+      {"images, audio or video",
+       {"image_*", "video_*", "audio_*", "vision_*", "freeze_vision_tower", "media_dir"}},
+  };
+  return methods;
+}
+
+bool Matches(std::string_view word, std::string_view pattern) {
+  if (pattern.ends_with('*')) return word.starts_with(pattern.substr(0, pattern.size() - 1));
+  return word == pattern;
+}
+
+std::string Alternatives(const std::vector<std::string>& values) {
+  return values.size() == 1 ? values[0] : StrCat("one of ", StrJoin(values, ", "));
+}
+
+void CheckSources(const LoadedRecipe& loaded, const std::string& key, const std::vector<DataSource>& sources,
+                  std::vector<ErrorDetail>& errors) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto refuse = [&](std::string_view field, std::string expected, std::string hint) {
+      ErrorDetail error = loaded.At(key);
+      error.key = StrCat(key, "[", i, "].", field);
+      error.message = "this version of ftune does not have this value";
+      error.expected = std::move(expected);
+      error.hint = std::move(hint);
+      errors.push_back(std::move(error));
+    };
+    if (sources[i].format.value_or(DataFormat::kMessages) != DataFormat::kMessages) {
+      refuse("format", "messages", "convert the data to JSON lines of {\"messages\": […]}");
+    }
+    if (sources[i].weight != 1.0) refuse("weight", "1", "repeat entries of the file instead");
+  }
+}
+
+}  // namespace
+
+absl::Status CheckAvailable(const LoadedRecipe& loaded) {
+  std::vector<ErrorDetail> errors;
+  for (const Limit& limit : Limits()) {
+    const RecipeKey& key = *RecipeKeys().Find(limit.key);
+    const std::optional<Node> node = key.write(loaded.recipe);
+    if (!node) continue;
+    const std::string value = WriteFlow(*node);
+    const std::vector<std::string> available =
+        limit.available.empty() ? std::vector{key.default_value} : limit.available;
+    if (std::find(available.begin(), available.end(), value) != available.end()) continue;
+    ErrorDetail error = loaded.At(limit.key);
+    error.message = "this version of ftune does not have this value";
+    error.found = DescribeNode(Node::Plain(value));
+    error.expected = Alternatives(available);
+    error.hint = limit.instead;
+    errors.push_back(std::move(error));
+  }
+  CheckSources(loaded, "data.train", loaded.recipe.data.train, errors);
+  CheckSources(loaded, "data.eval", loaded.recipe.data.eval, errors);
+  return RecipeStatus(std::move(errors));
+}
+
+std::optional<std::string> MissingMethod(std::string_view word) {
+  const std::string lower = Lower(word);
+  for (const Method& method : Methods()) {
+    for (std::string_view pattern : method.keys) {
+      if (Matches(lower, pattern)) return std::string(method.name);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ftune

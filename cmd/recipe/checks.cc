@@ -1,0 +1,108 @@
+#include "cmd/recipe/checks.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+// A combination of keys that is refused. The error stands at the first of them.
+struct Rule {
+  std::vector<std::string> keys;
+  bool (*broken)(const Recipe&);
+  std::string message;
+  std::string hint;
+};
+
+std::vector<Rule> Rules() {
+  return {
+      {{"optimizer.warmup_steps", "optimizer.warmup_ratio"},
+       [](const Recipe& r) { return r.optimizer.warmup_steps && r.optimizer.warmup_ratio; },
+       "given together with optimizer.warmup_ratio",
+       "keep one, or set the other to null"},
+      {{"data.val_set_size", "data.eval"},
+       [](const Recipe& r) { return !r.data.val_set_size.empty() && !r.data.eval.empty(); },
+       "given together with data.eval",
+       "keep one: data of its own, or a part of the training data"},
+      {{"train.evals_per_epoch", "train.eval_steps"},
+       [](const Recipe& r) { return r.train.evals_per_epoch && r.train.eval_steps; },
+       "given together with train.eval_steps",
+       "keep one, or set the other to null"},
+      {{"checkpoint.saves_per_epoch", "checkpoint.save_steps"},
+       [](const Recipe& r) { return r.checkpoint.saves_per_epoch && r.checkpoint.save_steps; },
+       "given together with checkpoint.save_steps",
+       "keep one, or set save_steps to auto or saves_per_epoch to null"},
+      {{"launch.hostfile", "launch.hosts"},
+       [](const Recipe& r) { return r.launch.hostfile && !r.launch.hosts.empty(); },
+       "given together with launch.hosts",
+       "keep one"},
+      {{"train.eval_steps", "data.eval", "data.val_set_size"},
+       [](const Recipe& r) { return r.train.eval_steps && !r.data.has_evaluation(); },
+       "there is no evaluation data",
+       "add data.eval or data.val_set_size, or set eval_steps to null"},
+      {{"train.evals_per_epoch", "data.eval", "data.val_set_size"},
+       [](const Recipe& r) { return r.train.evals_per_epoch && !r.data.has_evaluation(); },
+       "there is no evaluation data",
+       "add data.eval or data.val_set_size, or set evals_per_epoch to null"},
+      {{"train.early_stopping_patience", "data.eval", "data.val_set_size"},
+       [](const Recipe& r) { return r.train.early_stopping_patience && !r.data.has_evaluation(); },
+       "there is no evaluation data",
+       "add data.eval or data.val_set_size"},
+      {{"adapter.quantize", "adapter.kind"},
+       [](const Recipe& r) {
+         return r.adapter && r.adapter->kind == AdapterKind::kQlora &&
+                r.adapter->quantize == Quantization::kNone;
+       },
+       "found none with kind: qlora, which is lora on quantised weights",
+       "write kind: lora, or leave quantize out"},
+      {{"optimizer.min_lr_ratio", "optimizer.lr_scheduler"},
+       [](const Recipe& r) {
+         return r.optimizer.min_lr_ratio > 0 && r.optimizer.lr_scheduler == LrSchedulerName::kConstant;
+       },
+       "has no effect with lr_scheduler: constant",
+       "choose cosine or linear, or remove it"},
+      {{"precision.loss_scale", "precision.weights"},
+       [](const Recipe& r) { return r.precision.loss_scale && r.precision.weights != WeightType::kFp16; },
+       "has no effect without precision.weights: fp16",
+       "remove it"},
+      {{"parallel.sequence_parallel", "parallel.tensor"},
+       [](const Recipe& r) { return r.parallel.sequence_parallel && r.parallel.tensor == 1; },
+       "has no effect without parallel.tensor above 1",
+       "set parallel.tensor, or remove it"},
+      {{"model.rope_scaling.original_max_position_embeddings", "model.rope_scaling.rope_type"},
+       [](const Recipe& r) {
+         const std::optional<RopeScaling>& rope = r.model.rope_scaling;
+         return rope && rope->rope_type == RopeType::kLlama3 && !rope->original_max_position_embeddings;
+       },
+       "missing with rope_type: llama3",
+       "give the context length that the model was first trained with"},
+      {{"model.rope_scaling.high_freq_factor", "model.rope_scaling.low_freq_factor",
+        "model.rope_scaling.rope_type"},
+       [](const Recipe& r) {
+         const std::optional<RopeScaling>& rope = r.model.rope_scaling;
+         return rope && rope->rope_type == RopeType::kLlama3 &&
+                rope->high_freq_factor <= rope->low_freq_factor;
+       },
+       "not above low_freq_factor",
+       "give both as in the model's documentation"},
+  };
+}
+
+}  // namespace
+
+std::vector<ErrorDetail> CheckRecipe(const LoadedRecipe& loaded, const std::set<std::string>& wrong) {
+  std::vector<ErrorDetail> errors;
+  for (const Rule& rule : Rules()) {
+    const bool readable = std::none_of(rule.keys.begin(), rule.keys.end(),
+                                       [&](const std::string& key) { return wrong.contains(key); });
+    if (!readable || !rule.broken(loaded.recipe)) continue;
+    ErrorDetail error = loaded.At(rule.keys[0]);
+    error.message = rule.message;
+    error.hint = rule.hint;
+    errors.push_back(std::move(error));
+  }
+  return errors;
+}
+
+}  // namespace ftune

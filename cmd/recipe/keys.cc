@@ -1,0 +1,385 @@
+// Every key of a recipe: its name, type, aliases and meaning. Its default is the member's initial value in
+// recipe.h.
+#include "cmd/recipe/key_table.h"
+
+namespace ftune {
+namespace {
+
+constexpr int64_t kMostRanks = 1000000;
+constexpr int64_t kLargestBatch = 1000000000;
+constexpr int64_t kLongestSequence = 100000000;
+
+Type<std::string> Path() { return TextType("a path"); }
+Type<int64_t> Ranks() { return IntType(1, kMostRanks); }
+Type<int64_t> BatchSize() { return IntType(1, kLargestBatch); }
+
+template <class S>
+KeyTable::Place<S> Member(S Recipe::*member) {
+  return {[member](const Recipe& recipe) { return &(recipe.*member); },
+          [member](Recipe& recipe) -> S& { return recipe.*member; }};
+}
+
+void AddTop(KeyTable& table) {
+  table.AddSection<Recipe>(
+      "", "", "",
+      {[](const Recipe& recipe) { return &recipe; }, [](Recipe& recipe) -> Recipe& { return recipe; }},
+      {MakeField("output_dir", &Recipe::output_dir, AutoOr(Path()),
+                 "Where the run is written. auto: runs/ and the recipe file's name.")});
+}
+
+void AddModel(KeyTable& table) {
+  using S = ModelSection;
+  table.AddSection<S>(
+      "model", "The model to fine-tune.", "path", Member(&Recipe::model),
+      {MakeField("path", &S::path, TextType("a path"),
+                 "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
+                 {"model_name_or_path", "base_model"}),
+       MakeField("init_from", &S::init_from, NullOr(Path()),
+                 "A checkpoint to start from: its weights only.")});
+
+  table.SetRequired("model.path");
+
+  using R = RopeScaling;
+  table.AddSection<R>(
+      "model.rope_scaling",
+      "Scaling of the rotary position frequencies. Absent: as in the model's config.json.", "rope_type",
+      {[](const Recipe& recipe) { return recipe.model.rope_scaling ? &*recipe.model.rope_scaling : nullptr; },
+       [](Recipe& recipe) -> R& {
+         if (!recipe.model.rope_scaling) recipe.model.rope_scaling.emplace();
+         return *recipe.model.rope_scaling;
+       },
+       [](Recipe& recipe) { recipe.model.rope_scaling.reset(); }},
+      {MakeField("rope_type", &R::rope_type,
+                 OneOf<RopeType>({{{"default"}, RopeType::kDefault},
+                                  {{"linear"}, RopeType::kLinear},
+                                  {{"dynamic"}, RopeType::kDynamic},
+                                  {{"yarn"}, RopeType::kYarn},
+                                  {{"longrope", {"su"}}, RopeType::kLongRope},
+                                  {{"llama3"}, RopeType::kLlama3}}),
+                 "How the frequencies are scaled.", {"type"}),
+       MakeField("factor", &R::factor, NumberType({.min = 1}), "How many times longer the context becomes."),
+       MakeField("low_freq_factor", &R::low_freq_factor, NumberType({.above = 0}),
+                 "llama3: its low_freq_factor."),
+       MakeField("high_freq_factor", &R::high_freq_factor, NumberType({.above = 0}),
+                 "llama3: its high_freq_factor."),
+       MakeField("original_max_position_embeddings", &R::original_max_position_embeddings,
+                 NullOr(IntType(1, kLongestSequence)),
+                 "llama3: the context the model was first trained with.")});
+}
+
+void AddAdapter(KeyTable& table) {
+  using S = AdapterSection;
+  table.AddSection<S>(
+      "adapter", "An adapter on a frozen model. Section absent: full fine-tuning.", "kind",
+      {[](const Recipe& recipe) { return recipe.adapter ? &*recipe.adapter : nullptr; },
+       [](Recipe& recipe) -> S& {
+         if (!recipe.adapter) recipe.adapter.emplace();
+         return *recipe.adapter;
+       },
+       [](Recipe& recipe) { recipe.adapter.reset(); }},
+      {MakeField("kind", &S::kind,
+                 OneOf<AdapterKind>({{{"lora"}, AdapterKind::kLora}, {{"qlora"}, AdapterKind::kQlora}}),
+                 "The adapter. qlora is lora with quantize: nf4."),
+       MakeField("quantize", &S::quantize,
+                 AutoOr(OneOf<Quantization>({{{"none"}, Quantization::kNone},
+                                             {{"nf4"}, Quantization::kNf4},
+                                             {{"fp4"}, Quantization::kFp4},
+                                             {{"int8"}, Quantization::kInt8}})),
+                 "Form of the frozen weights. auto: nf4 with kind qlora, else none."),
+       MakeField("lora_r", &S::lora_r, IntType(1, 65536), "Rank of the update.", {"lora_rank", "r"}),
+       MakeField("lora_alpha", &S::lora_alpha, AutoOr(NumberType({.above = 0})),
+                 "The update is scaled by lora_alpha / lora_r. auto: 2 × lora_r."),
+       MakeField("lora_dropout", &S::lora_dropout, NumberType({.min = 0, .below = 1}),
+                 "Share of the adapter's inputs that is dropped."),
+       MakeField("target_modules", &S::target_modules, TargetModulesType(),
+                 "The layers that get an adapter: all linear ones but the head, by name, or by a regular "
+                 "expression on "
+                 "the whole name.",
+                 {"lora_target"}),
+       MakeField("modules_to_save", &S::modules_to_save,
+                 ListOf(TextType("a module name"), "a list of module names"),
+                 "Modules trained in full beside the adapter and saved with it."),
+       MakeField("use_rslora", &S::use_rslora, BoolType(), "Scale by lora_alpha / √lora_r instead."),
+       MakeField("use_dora", &S::use_dora, BoolType(),
+                 "Train the weights' magnitudes apart from their directions."),
+       MakeField("loraplus_lr_ratio", &S::loraplus_lr_ratio, NullOr(NumberType({.above = 0})),
+                 "LoRA+: learning rate of B over that of A.")});
+}
+
+Type<std::vector<DataSource>> DataSources(size_t min_items) {
+  using S = DataSource;
+  return ListOf(
+      RecordOf<S>({MakeField("path", &S::path, Path(), "A file."),
+                   MakeField("format", &S::format,
+                             AutoOr(OneOf<DataFormat>({{{"messages"}, DataFormat::kMessages},
+                                                       {{"sharegpt"}, DataFormat::kShareGpt},
+                                                       {{"alpaca"}, DataFormat::kAlpaca},
+                                                       {{"prompt_completion"}, DataFormat::kPromptCompletion},
+                                                       {{"text"}, DataFormat::kText},
+                                                       {{"tokens"}, DataFormat::kTokens},
+                                                       {{"segments"}, DataFormat::kSegments}})),
+                             "What a record looks like. auto: text for .txt files, else messages."),
+                   MakeField("weight", &S::weight, NumberType({.above = 0}),
+                             "How often its samples are drawn, relative to the other entries.")},
+                  "a path, or a map of path, format and weight"),
+      "a list of paths, or of maps of path, format and weight",
+      {.one_is_enough = true, .min_items = min_items});
+}
+
+void AddData(KeyTable& table) {
+  using S = DataSection;
+  table.AddSection<S>(
+      "data", "What the model learns from.", "train", Member(&Recipe::data),
+      {MakeField("train", &S::train, DataSources(1), "Training data. A path alone is short for [{path: …}]."),
+       MakeField("eval", &S::eval, DataSources(0), "Evaluation data, of the same shape."),
+       MakeField("val_set_size", &S::val_set_size, CountOrShareType(),
+                 "Taken from the training data for evaluation: a share (< 1) or a count."),
+       MakeField("chat_template", &S::chat_template, AutoOr(TextType("a template's name or file")),
+                 "auto: the tokenizer's own."),
+       MakeField("train_on_inputs", &S::train_on_inputs, BoolType(),
+                 "Learn the prompts too, not only the assistant's turns."),
+       MakeField("train_on_turns", &S::train_on_turns,
+                 OneOf<TrainedTurns>({{{"all"}, TrainedTurns::kAll}, {{"last"}, TrainedTurns::kLast}}),
+                 "Which of the assistant's turns are learned."),
+       MakeField("sequence_len", &S::sequence_len, IntType(2, kLongestSequence),
+                 "Tokens of a pack, or of a row where packing is off; capped by the model's context.",
+                 {"max_length", "cutoff_len"}),
+       MakeField("excess_length_strategy", &S::excess_length_strategy,
+                 AutoOr(OneOf<ExcessLength>({{{"truncate"}, ExcessLength::kTruncate},
+                                             {{"split"}, ExcessLength::kSplit},
+                                             {{"drop"}, ExcessLength::kDrop},
+                                             {{"error"}, ExcessLength::kError}})),
+                 "What becomes of longer samples. auto: text is split, the rest dropped (and counted)."),
+       MakeField("packing", &S::packing, BoolType(),
+                 "Fill each row with several samples, which never see each other."),
+       MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end.")});
+  table.SetRequired("data.train");
+}
+
+void AddTrain(KeyTable& table) {
+  using S = TrainSection;
+  table.AddSection<S>(
+      "train", "Batches, length and evaluation.", "num_epochs", Member(&Recipe::train),
+      {MakeField("global_batch_size", &S::global_batch_size, AutoOr(BatchSize()),
+                 "Packs (rows where packing is off) per optimizer step, over all ranks. auto: 16, or what "
+                 "micro_batch_size and gradient_accumulation_steps give where both are set.",
+                 {"batch_size"}),
+       MakeField("micro_batch_size", &S::micro_batch_size, AutoOr(BatchSize()),
+                 "Packs that a rank computes at a time. auto: 1, or what the other two sizes give.",
+                 {"per_device_train_batch_size"}),
+       MakeField("gradient_accumulation_steps", &S::gradient_accumulation_steps, AutoOr(BatchSize()),
+                 "Microbatches per optimizer step. auto: what the other two sizes give."),
+       MakeField("num_epochs", &S::num_epochs, NumberType({.above = 0, .max = 1e6}),
+                 "Times through the data; may be a fraction.", {"num_train_epochs"}),
+       MakeField("max_steps", &S::max_steps, NullOr(IntType(0)),
+                 "At most so many optimizer steps; this or num_epochs, whichever comes first."),
+       MakeField("eval_steps", &S::eval_steps, NullOr(IntType(1)), "Evaluate every so many steps."),
+       MakeField(
+           "evals_per_epoch", &S::evals_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
+           "Evaluate so often per epoch; 1 where there is evaluation data and eval_steps is not given."),
+       MakeField("eval_on_start", &S::eval_on_start, BoolType(), "Evaluate before the first step too."),
+       MakeField("early_stopping_patience", &S::early_stopping_patience, NullOr(IntType(1)),
+                 "Stop after so many evaluations without improvement."),
+       MakeField("sample_prompts", &S::sample_prompts, ListOf(TextType("a prompt"), "a list of prompts"),
+                 "Prompts to answer at each evaluation."),
+       MakeField("freeze", &S::freeze,
+                 ListOf(TextType("a regular expression"), "a list of regular expressions"),
+                 "Parameters that stay as they are: regular expressions on their names."),
+       MakeField("neftune_noise_alpha", &S::neftune_noise_alpha, NullOr(NumberType({.min = 0})),
+                 "NEFTune: strength of the noise on the embeddings."),
+       MakeField("seed", &S::seed, IntType(0),
+                 "All randomness follows from it: data order, dropout, initialisation.")});
+}
+
+void AddOptimizer(KeyTable& table) {
+  using S = OptimizerSection;
+  table.AddSection<S>(
+      "optimizer", "How the weights move.", "name", Member(&Recipe::optimizer),
+      {MakeField("name", &S::name,
+                 OneOf<OptimizerName>(
+                     {{{"adamw", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}}, OptimizerName::kAdamW},
+                      {{"sgd"}, OptimizerName::kSgd}}),
+                 "The optimizer.", {"optim"}),
+       MakeField("learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
+                 "At its highest. auto: 2e-4 with an adapter, 2e-5 without."),
+       MakeField("beta1", &S::beta1, NumberType({.min = 0, .below = 1}), "AdamW: decay of the first moment.",
+                 {"adam_beta1"}),
+       MakeField("beta2", &S::beta2, NumberType({.min = 0, .below = 1}), "AdamW: decay of the second moment.",
+                 {"adam_beta2"}),
+       MakeField("eps", &S::eps, NumberType({.above = 0}), "AdamW: added to the denominator.",
+                 {"adam_epsilon"}),
+       MakeField("weight_decay", &S::weight_decay, NumberType({.min = 0}),
+                 "Decoupled decay of the weights; norms and biases have none."),
+       MakeField("lr_scheduler", &S::lr_scheduler,
+                 OneOf<LrSchedulerName>({{{"constant", {"constant_with_warmup"}}, LrSchedulerName::kConstant},
+                                         {{"linear"}, LrSchedulerName::kLinear},
+                                         {{"cosine", {"cosine_with_min_lr"}}, LrSchedulerName::kCosine}}),
+                 "Course of the learning rate after the warm-up.", {"lr_scheduler_type"}),
+       MakeField("min_lr_ratio", &S::min_lr_ratio, NumberType({.min = 0, .max = 1}),
+                 "Where the learning rate ends, as a share of its highest."),
+       MakeField("warmup_ratio", &S::warmup_ratio, NullOr(NumberType({.min = 0, .max = 1})),
+                 "Warm-up as a share of all steps; 0.03 unless warmup_steps is given."),
+       MakeField("warmup_steps", &S::warmup_steps, NullOr(IntType(0)),
+                 "Warm-up in steps, instead of warmup_ratio."),
+       MakeField("max_grad_norm", &S::max_grad_norm, NullOr(NumberType({.above = 0})),
+                 "Gradients of a larger global norm are scaled down to it. null: no clipping.")});
+}
+
+void AddPrecision(KeyTable& table) {
+  using S = PrecisionSection;
+  table.AddSection<S>(
+      "precision", "Number formats.", "weights", Member(&Recipe::precision),
+      {MakeField("weights", &S::weights,
+                 AutoOr(OneOf<WeightType>({{{"fp32", {"float32"}}, WeightType::kFp32},
+                                           {{"bf16", {"bfloat16"}}, WeightType::kBf16},
+                                           {{"fp16", {"float16"}}, WeightType::kFp16}})),
+                 "Weights and activations. auto: fp32 on CPU, bf16 on CUDA. A frozen model may stay in its "
+                 "file's type."),
+       MakeField("master", &S::master,
+                 OneOf<MasterWeights>({{{"fp32"}, MasterWeights::kFp32}, {{"none"}, MasterWeights::kNone}}),
+                 "The optimizer's own copy of weights in a lower precision."),
+       MakeField("gradients", &S::gradients, OneOf<GradientType>({{{"fp32"}, GradientType::kFp32}}),
+                 "Accumulation and reduction of gradients."),
+       MakeField("loss_scale", &S::loss_scale, WordOr("dynamic", NumberType({.above = 0})),
+                 "fp16 only: factor on the loss that keeps small gradients from vanishing.")});
+}
+
+void AddParallel(KeyTable& table) {
+  using S = ParallelSection;
+  table.AddSection<S>(
+      "parallel", "The mesh of ranks.", "data", Member(&Recipe::parallel),
+      {MakeField("data", &S::data, AutoOr(Ranks()),
+                 "Ranks that share the batch. auto: the ranks that the other axes leave."),
+       MakeField("tensor", &S::tensor, Ranks(), "Ranks that share each layer."),
+       MakeField("pipeline", &S::pipeline, Ranks(), "Stages that share the blocks."),
+       MakeField("context", &S::context, Ranks(), "Ranks that share each sequence."),
+       MakeField("zero", &S::zero, IntType(0, 3),
+                 "ZeRO stage: 1 shards the optimizer's state, 2 gradients too, 3 weights too."),
+       MakeField("sequence_parallel", &S::sequence_parallel, BoolType(),
+                 "Share norms and residuals too; with tensor > 1."),
+       MakeField("schedule", &S::schedule,
+                 ScheduleType({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}),
+                 "Order of the pipeline's work."),
+       MakeField("virtual_stages", &S::virtual_stages, IntType(1, 1000), "Stages per rank of the pipeline."),
+       MakeField("stages", &S::stages, AutoOr(ListOf(IntType(0, 100000), "a list of block counts")),
+                 "Blocks of each stage. auto: balanced."),
+       MakeField("compression", &S::compression,
+                 OneOf<Compression>({{{"none"}, Compression::kNone},
+                                     {{"bf16"}, Compression::kBf16},
+                                     {{"int8"}, Compression::kInt8},
+                                     {{"topk"}, Compression::kTopK},
+                                     {{"1bit"}, Compression::kOneBit}}),
+                 "Form of gradients on the wire, for slow links.")});
+}
+
+void AddMemory(KeyTable& table) {
+  using S = MemorySection;
+  table.AddSection<S>(
+      "memory", "Trading time for memory.", "activation_checkpointing", Member(&Recipe::memory),
+      {MakeField("activation_checkpointing", &S::activation_checkpointing, ActivationCheckpointingType(),
+                 "Activations computed again in the backward pass: of no block, every block, every n-th "
+                 "block, or only "
+                 "what is cheap (selective).",
+                 {"gradient_checkpointing"}),
+       MakeField("offload", &S::offload,
+                 OneOf<Offload>({{{"none"}, Offload::kNone},
+                                 {{"optimizer"}, Offload::kOptimizer},
+                                 {{"parameters"}, Offload::kParameters}}),
+                 "What is kept outside the device's memory.")});
+}
+
+void AddCheckpoint(KeyTable& table) {
+  using S = CheckpointSection;
+  table.AddSection<S>(
+      "checkpoint", "What is saved for resuming.", "save_steps", Member(&Recipe::checkpoint),
+      {MakeField("save_steps", &S::save_steps, AutoOr(IntType(1)),
+                 "Save every so many steps, and always at the end. auto: about every 15 minutes."),
+       MakeField("saves_per_epoch", &S::saves_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
+                 "Save so often per epoch, instead of save_steps."),
+       MakeField("keep_last", &S::keep_last, IntType(1), "How many checkpoints are kept.",
+                 {"save_total_limit"}),
+       MakeField("async", &S::async, BoolType(), "Write while training goes on."),
+       MakeField("stop_after", &S::stop_after, NullOr(DurationType()), "Save and stop after so long.")});
+}
+
+void AddLog(KeyTable& table) {
+  using S = LogSection;
+  table.AddSection<S>(
+      "log", "What is recorded.", "every", Member(&Recipe::log),
+      {MakeField("every", &S::every, IntType(1), "A line of log.jsonl every so many steps.",
+                 {"logging_steps"}),
+       MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
+       MakeField("hook", &S::hook, NullOr(TextType("a command")),
+                 "A command that is fed the lines of log.jsonl.")});
+}
+
+Type<std::vector<Host>> Hosts() {
+  return ListOf(RecordOf<Host>(
+                    {MakeField("host", &Host::host, TextType("a host name"), "Its name, as ssh knows it."),
+                     MakeField("slots", &Host::slots, NullOr(Ranks()), "Ranks on it. null: ranks_per_host.")},
+                    "a host name, or a map of host and slots"),
+                "a list of host names, or of maps of host and slots");
+}
+
+void AddLaunch(KeyTable& table) {
+  using S = LaunchSection;
+  table.AddSection<S>(
+      "launch", "Where the ranks run.", "kind", Member(&Recipe::launch),
+      {MakeField("kind", &S::kind,
+                 AutoOr(OneOf<LaunchKind>({{{"local"}, LaunchKind::kLocal},
+                                           {{"ssh"}, LaunchKind::kSsh},
+                                           {{"slurm"}, LaunchKind::kSlurm},
+                                           {{"env"}, LaunchKind::kEnv}})),
+                 "Who starts them. auto: found out from the environment and from hosts."),
+       MakeField("device", &S::device,
+                 AutoOr(OneOf<DeviceKind>({{{"cpu"}, DeviceKind::kCpu}, {{"cuda"}, DeviceKind::kCuda}})),
+                 "auto: CUDA where there is a device, else CPU."),
+       MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
+       MakeField("hostfile", &S::hostfile, NullOr(Path()), "A DeepSpeed host file, instead of hosts."),
+       MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
+                 "auto: its GPUs; on CPU the product of the axes that are set, 1 where none is."),
+       MakeField("threads", &S::threads, AutoOr(IntType(1, 65536)), "Per rank. auto: cores ÷ ranks."),
+       MakeField("max_restarts", &S::max_restarts, IntType(0), "Restarts after a failure before giving up."),
+       MakeField("min_hosts", &S::min_hosts, NullOr(Ranks()), "Go on while so many hosts are left."),
+       MakeField("start_timeout", &S::start_timeout, DurationType(), "Longest wait until the first step."),
+       MakeField("step_timeout", &S::step_timeout, DurationType(),
+                 "Longest wait for others within a step.")});
+
+  using L = SlurmSection;
+  table.AddSection<L>(
+      "launch.slurm", "What a submitted Slurm job asks for.", "partition",
+      {[](const Recipe& recipe) { return &recipe.launch.slurm; },
+       [](Recipe& recipe) -> L& { return recipe.launch.slurm; }},
+      {MakeField("partition", &L::partition, NullOr(TextType("a partition")), "Its partition."),
+       MakeField("account", &L::account, NullOr(TextType("an account")), "The account it is charged to."),
+       MakeField("time", &L::time, NullOr(TextType("a time limit such as 04:00:00")),
+                 "Its time limit, as Slurm writes it."),
+       MakeField("nodes", &L::nodes, Ranks(), "Its nodes."),
+       MakeField("gpus_per_node", &L::gpus_per_node, NullOr(IntType(0, 1000)), "GPUs on each of them."),
+       MakeField("extra", &L::extra, ListOf(TextType("a line"), "a list of lines"),
+                 "Further #SBATCH lines, without the #SBATCH.")});
+}
+
+}  // namespace
+
+const KeyTable& RecipeKeys() {
+  static const KeyTable table = [] {
+    KeyTable keys;
+    AddTop(keys);
+    AddModel(keys);
+    AddAdapter(keys);
+    AddData(keys);
+    AddTrain(keys);
+    AddOptimizer(keys);
+    AddPrecision(keys);
+    AddParallel(keys);
+    AddMemory(keys);
+    AddCheckpoint(keys);
+    AddLog(keys);
+    AddLaunch(keys);
+    return keys;
+  }();
+  return table;
+}
+
+}  // namespace ftune

@@ -1,0 +1,251 @@
+// A recipe: everything a run is told, as plain values. What each key means, accepts and is called in YAML
+// stands in keys.cc; the initial values here are the defaults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ftune {
+
+// Empty while the recipe says `auto`; Resolve fills it in.
+template <class T>
+using Auto = std::optional<T>;
+
+enum class AdapterKind { kLora, kQlora };
+enum class Quantization { kNone, kNf4, kFp4, kInt8 };
+enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
+enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
+enum class TrainedTurns { kAll, kLast };
+enum class OptimizerName { kAdamW, kSgd };
+enum class LrSchedulerName { kConstant, kLinear, kCosine };
+enum class WeightType { kFp32, kBf16, kFp16 };
+enum class MasterWeights { kFp32, kNone };
+enum class GradientType { kFp32 };
+enum class Compression { kNone, kBf16, kInt8, kTopK, kOneBit };
+enum class Offload { kNone, kOptimizer, kParameters };
+enum class LaunchKind { kLocal, kSsh, kSlurm, kEnv };
+enum class DeviceKind { kCpu, kCuda };
+enum class RopeType { kDefault, kLinear, kDynamic, kYarn, kLongRope, kLlama3 };
+
+// A share below 1, or a count. Both 0: none.
+struct CountOrShare {
+  int64_t count = 0;
+  double share = 0.0;
+
+  bool empty() const { return count == 0 && share == 0.0; }
+  bool operator==(const CountOrShare&) const = default;
+};
+
+// Which linear layers an adapter sits on: all of them, those whose last name component is listed, or those
+// whose whole name matches a regular expression.
+struct TargetModules {
+  enum class Kind { kAllLinear, kNames, kRegex };
+  Kind kind = Kind::kAllLinear;
+  std::vector<std::string> names;  // kNames
+  std::string regex;               // kRegex
+
+  bool operator==(const TargetModules&) const = default;
+};
+
+struct ActivationCheckpointing {
+  enum class Kind { kNone, kFull, kSelective, kEveryNth };
+  Kind kind = Kind::kNone;
+  int64_t every_nth = 0;  // kEveryNth: blocks
+
+  bool operator==(const ActivationCheckpointing&) const = default;
+};
+
+struct DataSource {
+  std::string path;
+  Auto<DataFormat> format;
+  double weight = 1.0;
+
+  bool operator==(const DataSource&) const = default;
+};
+
+struct Host {
+  std::string host;
+  std::optional<int64_t> slots;
+
+  bool operator==(const Host&) const = default;
+};
+
+struct RopeScaling {
+  RopeType rope_type = RopeType::kDefault;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  std::optional<int64_t> original_max_position_embeddings;
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+struct ModelSection {
+  std::string path;
+  std::optional<std::string> init_from;
+  std::optional<RopeScaling> rope_scaling;
+
+  bool operator==(const ModelSection&) const = default;
+};
+
+struct AdapterSection {
+  AdapterKind kind = AdapterKind::kLora;
+  Auto<Quantization> quantize;
+  int64_t lora_r = 16;
+  Auto<double> lora_alpha;
+  double lora_dropout = 0.0;
+  TargetModules target_modules;
+  std::vector<std::string> modules_to_save;
+  bool use_rslora = false;
+  bool use_dora = false;
+  std::optional<double> loraplus_lr_ratio;
+
+  bool operator==(const AdapterSection&) const = default;
+};
+
+struct DataSection {
+  std::vector<DataSource> train;
+  std::vector<DataSource> eval;
+  CountOrShare val_set_size;
+  Auto<std::string> chat_template;  // stays empty: the tokenizer's own
+  bool train_on_inputs = false;
+  TrainedTurns train_on_turns = TrainedTurns::kAll;
+  int64_t sequence_len = 2048;
+  Auto<ExcessLength> excess_length_strategy;  // stays empty where text and other data are mixed
+  bool packing = true;
+  bool streaming = false;
+
+  bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }
+  bool operator==(const DataSection&) const = default;
+};
+
+struct TrainSection {
+  Auto<int64_t> global_batch_size;
+  Auto<int64_t> micro_batch_size;
+  Auto<int64_t> gradient_accumulation_steps;
+  double num_epochs = 1.0;
+  std::optional<int64_t> max_steps;
+  std::optional<int64_t> eval_steps;
+  std::optional<double> evals_per_epoch;
+  bool eval_on_start = true;
+  std::optional<int64_t> early_stopping_patience;
+  std::vector<std::string> sample_prompts;
+  std::vector<std::string> freeze;  // regular expressions on parameter names
+  std::optional<double> neftune_noise_alpha;
+  int64_t seed = 42;
+
+  bool operator==(const TrainSection&) const = default;
+};
+
+struct OptimizerSection {
+  OptimizerName name = OptimizerName::kAdamW;
+  Auto<double> learning_rate;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  LrSchedulerName lr_scheduler = LrSchedulerName::kCosine;
+  double min_lr_ratio = 0.0;
+  std::optional<double> warmup_ratio;  // Resolve leaves exactly one of the two
+  std::optional<int64_t> warmup_steps;
+  std::optional<double> max_grad_norm = 1.0;
+
+  bool operator==(const OptimizerSection&) const = default;
+};
+
+struct PrecisionSection {
+  Auto<WeightType> weights;
+  MasterWeights master = MasterWeights::kFp32;
+  GradientType gradients = GradientType::kFp32;
+  std::optional<double> loss_scale;  // empty: dynamic
+
+  bool operator==(const PrecisionSection&) const = default;
+};
+
+struct ParallelSection {
+  Auto<int64_t> data;
+  int64_t tensor = 1;
+  int64_t pipeline = 1;
+  int64_t context = 1;
+  int64_t zero = 0;
+  bool sequence_parallel = false;
+  std::string schedule = "1f1b";  // a schedule's name, or a .csv file
+  int64_t virtual_stages = 1;
+  Auto<std::vector<int64_t>> stages;  // blocks per stage; stays empty: balanced when the model is known
+  Compression compression = Compression::kNone;
+
+  bool operator==(const ParallelSection&) const = default;
+};
+
+struct MemorySection {
+  ActivationCheckpointing activation_checkpointing;
+  Offload offload = Offload::kNone;
+
+  bool operator==(const MemorySection&) const = default;
+};
+
+struct CheckpointSection {
+  Auto<int64_t> save_steps;  // stays empty: by the clock
+  std::optional<double> saves_per_epoch;
+  int64_t keep_last = 2;
+  bool async = true;
+  std::optional<double> stop_after;  // seconds
+
+  bool operator==(const CheckpointSection&) const = default;
+};
+
+struct LogSection {
+  int64_t every = 1;
+  bool tensorboard = false;
+  std::optional<std::string> hook;
+
+  bool operator==(const LogSection&) const = default;
+};
+
+struct SlurmSection {
+  std::optional<std::string> partition;
+  std::optional<std::string> account;
+  std::optional<std::string> time;  // as Slurm writes it
+  int64_t nodes = 1;
+  std::optional<int64_t> gpus_per_node;
+  std::vector<std::string> extra;
+
+  bool operator==(const SlurmSection&) const = default;
+};
+
+struct LaunchSection {
+  Auto<LaunchKind> kind;
+  Auto<DeviceKind> device;
+  std::vector<Host> hosts;
+  std::optional<std::string> hostfile;
+  Auto<int64_t> ranks_per_host;
+  Auto<int64_t> threads;  // per rank
+  int64_t max_restarts = 3;
+  std::optional<int64_t> min_hosts;
+  double start_timeout = 30 * 60;  // seconds
+  double step_timeout = 10 * 60;   // seconds
+  SlurmSection slurm;
+
+  bool operator==(const LaunchSection&) const = default;
+};
+
+struct Recipe {
+  Auto<std::string> output_dir;
+  ModelSection model;
+  std::optional<AdapterSection> adapter;  // empty: full fine-tuning
+  DataSection data;
+  TrainSection train;
+  OptimizerSection optimizer;
+  PrecisionSection precision;
+  ParallelSection parallel;
+  MemorySection memory;
+  CheckpointSection checkpoint;
+  LogSection log;
+  LaunchSection launch;
+
+  bool operator==(const Recipe&) const = default;
+};
+
+}  // namespace ftune

@@ -1,0 +1,20 @@
+// Everything that a recipe leaves to ftune, decided before the run.
+#pragma once
+
+#include "absl/status/status.h"
+#include "cmd/recipe/load.h"
+
+namespace ftune {
+
+struct Environment {
+  int cores = 1;
+  bool has_cuda = false;  // a CUDA device that this build can train on
+};
+
+// Replaces `auto` by values: sizes of the batch and the mesh, device and number formats, learning rate, …
+// Left for later are what only the model can tell (data.chat_template, parallel.stages) and the clock
+// (checkpoint.save_steps). Sizes that were given and do not fit each other are an error. Resolving again
+// changes nothing.
+absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment);
+
+}  // namespace ftune

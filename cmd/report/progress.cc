@@ -1,0 +1,67 @@
+#include "cmd/report/progress.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+
+namespace ftune {
+
+Progress::Progress(std::FILE* out, Verbosity verbosity)
+    : out_(out), verbosity_(verbosity), terminal_(isatty(fileno(out)) != 0) {}
+
+Progress::~Progress() {
+  if (line_drawn_) std::fputc('\n', out_);
+}
+
+void Progress::ClearLine() {
+  if (line_drawn_) std::fputs("\r\033[K", out_);
+  line_drawn_ = false;
+}
+
+void Progress::Step(const StepReport& r) {
+  if (verbosity_ == Verbosity::kQuiet) return;
+  // The first step pays for touching memory: it does not count where there are others.
+  ++steps_seen_;
+  mean_step_seconds_ = steps_seen_ <= 2 ? r.step_seconds : 0.9 * mean_step_seconds_ + 0.1 * r.step_seconds;
+  const double left = mean_step_seconds_ * static_cast<double>(r.total_steps - r.step);
+  const std::string line = absl::StrFormat(
+      "step %d/%d  loss %.4f  lr %.3g  grad norm %.3g  %.0f tok/s  %s  %s left", r.step, r.total_steps, r.loss,
+      r.learning_rate, r.grad_norm, r.tokens_per_second, HumanBytes(r.memory.total()), HumanDuration(left));
+  ClearLine();
+  std::fputs(line.c_str(), out_);
+  if (terminal_) {
+    line_drawn_ = true;
+  } else {
+    std::fputc('\n', out_);
+  }
+  std::fflush(out_);
+}
+
+void Progress::Eval(const EvalReport& r) {
+  Say(absl::StrFormat("step %d  eval loss %.4f  (%d tokens, %s)", r.step, r.loss, r.tokens,
+                      HumanDuration(r.seconds)));
+}
+
+void Progress::Say(const std::string& message) {
+  if (verbosity_ == Verbosity::kQuiet) return;
+  ClearLine();
+  std::fprintf(out_, "%s\n", message.c_str());
+  std::fflush(out_);
+}
+
+std::string HumanDuration(double seconds) {
+  const int64_t whole = std::llround(std::max(0.0, seconds));
+  if (whole >= 3600) return absl::StrFormat("%d h %02d min", whole / 3600, whole % 3600 / 60);
+  if (whole >= 60) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d s", whole);
+}
+
+std::string HumanBytes(int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  if (mib >= 1024) return absl::StrFormat("%.2f GiB", mib / 1024);
+  return absl::StrFormat("%.0f MiB", mib);
+}
+
+}  // namespace ftune

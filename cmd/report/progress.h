@@ -1,0 +1,39 @@
+// What a person sees of a run on standard error: one line that is redrawn on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "engine/train/reports.h"
+
+namespace ftune {
+
+enum class Verbosity { kQuiet, kNormal, kVerbose };
+
+class Progress {
+ public:
+  Progress(std::FILE* out, Verbosity verbosity);
+  ~Progress();
+
+  void Step(const StepReport& report);
+  void Eval(const EvalReport& report);
+  // A message on a line of its own, above the progress line.
+  void Say(const std::string& message);
+
+ private:
+  void ClearLine();
+
+  std::FILE* out_;
+  Verbosity verbosity_;
+  bool terminal_;
+  bool line_drawn_ = false;
+  double mean_step_seconds_ = 0.0;
+  int64_t steps_seen_ = 0;
+};
+
+// "1 h 02 min", "3 min 20 s", "12 s".
+std::string HumanDuration(double seconds);
+// "512 MiB", "1.4 GiB".
+std::string HumanBytes(int64_t bytes);
+
+}  // namespace ftune

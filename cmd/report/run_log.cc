@@ -1,0 +1,78 @@
+#include "cmd/report/run_log.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+double UnixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path) {
+  std::FILE* file = std::fopen(path.c_str(), "ae");
+  if (file == nullptr) {
+    return DataError({.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
+  }
+  return std::unique_ptr<RunLog>(new RunLog(file, path));
+}
+
+RunLog::~RunLog() { std::fclose(file_); }
+
+void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts) {
+  nlohmann::ordered_json line = {
+      {"event", std::string(event)}, {"time", UnixSeconds()}, {"step", step}, {"attempt", 1}};
+  line.update(facts);
+  const std::string text = line.dump() + "\n";
+  // One write a line: a reader, or a crash, never sees half of one that another follows.
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
+    if (status_.ok()) {
+      status_ = DataError({.file = path_.string(), .message = StrCat("cannot be written: ", strerror(errno))});
+    }
+  }
+}
+
+void RunLog::Start(nlohmann::ordered_json facts) { Write("start", 0, facts); }
+
+void RunLog::Step(const StepReport& r) {
+  Write("train", r.step,
+        {{"loss", r.loss},
+         {"lr", r.learning_rate},
+         {"grad_norm", r.grad_norm},
+         {"epoch", r.epoch},
+         {"tokens", r.tokens},
+         {"trained_tokens", r.trained_tokens},
+         {"tokens_per_second", r.tokens_per_second},
+         {"flops_per_second", r.flops_per_second},
+         {"step_seconds", r.step_seconds},
+         {"data_wait_seconds", r.data_wait_seconds},
+         {"memory", ToJson(r.memory)}});
+}
+
+void RunLog::Eval(const EvalReport& r) {
+  Write("eval", r.step, {{"eval_loss", r.loss}, {"eval_tokens", r.tokens}, {"epoch", r.epoch}});
+}
+
+void RunLog::Save(int64_t step, const std::filesystem::path& path) {
+  Write("save", step, {{"path", path.string()}});
+}
+
+void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }
+
+nlohmann::ordered_json ToJson(const MemoryUse& memory) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (int i = 0; i < kCategories; ++i) {
+    const Category category = static_cast<Category>(i);
+    json[std::string(Name(category))] = memory[category];
+  }
+  return json;
+}
+
+}  // namespace ftune

@@ -1,0 +1,36 @@
+// The data of a recipe: tokenizer, chat template, samples for training and evaluation.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cmd/recipe/load.h"
+#include "data/loader/data_plan.h"
+#include "data/source/dataset.h"
+#include "data/template/chat_template.h"
+#include "data/tokenizer/tokenizer.h"
+#include "engine/model/config.h"
+
+namespace ftune {
+
+struct RunData {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> evaluation;  // null where there is none
+
+  absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
+  absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
+};
+
+// data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
+// error.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded);
+
+// An error where a token id lies beyond the model's vocabulary.
+absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);
+
+// "240 rows, 9,876 tokens, 4,321 trained (43.7 %), 3 dropped (3 too_long)".
+std::string DescribeDataset(const Dataset& dataset);
+
+}  // namespace ftune

@@ -1,0 +1,97 @@
+#include "cmd/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "engine/format/peft.h"
+
+namespace ftune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run writes; nothing else in its folder is ever removed.
+std::vector<fs::path> RunEntries(const RunPaths& paths) {
+  return {paths.recipe(), paths.log(), paths.folder / "data", paths.adapter(), paths.model()};
+}
+
+absl::Status CannotMake(const fs::path& folder, const std::string& why) {
+  return UsageError({.file = folder.string(),
+                     .key = "output_dir",
+                     .message = StrCat("cannot be made or written to: ", why),
+                     .hint = "choose another output_dir"});
+}
+
+}  // namespace
+
+absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) {
+  const RunPaths paths(folder);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return CannotMake(folder, error.message());
+
+  const int lock = open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) return CannotMake(folder, strerror(errno));
+  RunFolder run(paths, lock);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    return UsageError({.file = folder.string(),
+                       .key = "output_dir",
+                       .message = "another ftune is writing to this run",
+                       .hint = "wait for it, or choose another output_dir"});
+  }
+  if (fs::exists(paths.recipe()) || fs::exists(paths.log())) {
+    if (!force) {
+      return UsageError({.file = folder.string(),
+                         .key = "output_dir",
+                         .message = "there is a run in this folder already",
+                         .hint = "choose another output_dir, or replace the run with --force"});
+    }
+    for (const fs::path& entry : RunEntries(paths)) {
+      fs::remove_all(entry, error);
+      if (error) return CannotMake(entry, error.message());
+    }
+  }
+  return run;
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) close(lock_);
+}
+
+absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string& base) {
+  const RunPaths run(source);
+  fs::path folder = source;
+  if (fs::exists(run.recipe())) {
+    if (fs::exists(run.model() / "config.json")) return RunModel{run.model(), std::nullopt};
+    if (!fs::exists(run.adapter() / "adapter_config.json")) {
+      return DataError({.file = source.string(),
+                        .message = "this run has neither an adapter nor a model yet",
+                        .hint = "let it finish, or stop it with SIGINT: it saves then"});
+    }
+    folder = run.adapter();
+  }
+  if (!fs::exists(folder / "adapter_config.json")) return RunModel{source, std::nullopt};
+
+  RunModel found{base, folder};
+  if (base.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ReadPeftConfig(folder));
+    found.model = config.base_model;
+  }
+  if (!fs::exists(found.model)) {
+    return DataError({.file = (folder / "adapter_config.json").string(),
+                      .key = "base_model_name_or_path",
+                      .found = StrCat("'", found.model.string(), "', which does not exist here"),
+                      .expected = "the folder or .gguf file of the base model",
+                      .hint = "name it with --base"});
+  }
+  return found;
+}
+
+}  // namespace ftune

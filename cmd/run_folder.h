@@ -1,0 +1,55 @@
+// The folder of a run: what lies where, and who may write there.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace ftune {
+
+struct RunPaths {
+  explicit RunPaths(std::filesystem::path folder) : folder(std::move(folder)) {}
+
+  std::filesystem::path recipe() const { return folder / "recipe.yaml"; }
+  std::filesystem::path log() const { return folder / "log.jsonl"; }
+  std::filesystem::path lock() const { return folder / "lock"; }
+  std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
+  std::filesystem::path adapter() const { return folder / "adapter"; }
+  std::filesystem::path model() const { return folder / "model"; }
+
+  std::filesystem::path folder;
+};
+
+// A run's folder, taken for writing by this process for as long as it lives.
+class RunFolder {
+ public:
+  // Makes the folder. One that has a run already is refused, unless `force`: then what that run wrote is
+  // removed. A folder that another process writes to is refused always.
+  static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force);
+  RunFolder(RunFolder&& other) noexcept : paths_(std::move(other.paths_)), lock_(other.lock_) {
+    other.lock_ = -1;
+  }
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();
+
+  const RunPaths& paths() const { return paths_; }
+
+ private:
+  RunFolder(RunPaths paths, int lock) : paths_(std::move(paths)), lock_(lock) {}
+
+  RunPaths paths_;
+  int lock_;
+};
+
+// What a run's folder, an adapter's folder or a model stands for.
+struct RunModel {
+  std::filesystem::path model;  // the model itself, or the adapter's base
+  std::optional<std::filesystem::path> adapter;
+};
+// `base`, where not empty, replaces the base that an adapter names.
+absl::StatusOr<RunModel> FindRunModel(const std::filesystem::path& source, const std::string& base);
+
+}  // namespace ftune

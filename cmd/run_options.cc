@@ -1,0 +1,281 @@
+#include "cmd/run_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <regex>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/model_session.h"
+#include "cmd/recipe/availability.h"
+#include "cmd/recipe/resolve.h"
+
+namespace ftune {
+namespace {
+
+RowFormat ToRowFormat(const Auto<DataFormat>& format) {
+  if (!format) return RowFormat::kAuto;
+  switch (*format) {
+    case DataFormat::kMessages:
+      return RowFormat::kMessages;
+    case DataFormat::kShareGpt:
+      return RowFormat::kShareGpt;
+    case DataFormat::kAlpaca:
+      return RowFormat::kAlpaca;
+    case DataFormat::kPromptCompletion:
+      return RowFormat::kPromptCompletion;
+    case DataFormat::kText:
+      return RowFormat::kText;
+    case DataFormat::kTokens:
+      return RowFormat::kTokens;
+    case DataFormat::kSegments:
+      return RowFormat::kSegments;
+  }
+  return RowFormat::kAuto;
+}
+
+ExcessTokens ToExcessTokens(const Auto<ExcessLength>& strategy) {
+  if (!strategy) return ExcessTokens::kAuto;
+  switch (*strategy) {
+    case ExcessLength::kTruncate:
+      return ExcessTokens::kTruncate;
+    case ExcessLength::kSplit:
+      return ExcessTokens::kSplit;
+    case ExcessLength::kDrop:
+      return ExcessTokens::kDrop;
+    case ExcessLength::kError:
+      return ExcessTokens::kError;
+  }
+  return ExcessTokens::kAuto;
+}
+
+DType ToDType(WeightType type) {
+  switch (type) {
+    case WeightType::kFp32:
+      return DType::kF32;
+    case WeightType::kBf16:
+      return DType::kBF16;
+    case WeightType::kFp16:
+      return DType::kF16;
+  }
+  return DType::kF32;
+}
+
+LoraOptions ToLoraOptions(const AdapterSection& adapter) {
+  LoraOptions options;
+  options.rank = adapter.lora_r;
+  options.alpha = *adapter.lora_alpha;
+  options.dropout = adapter.lora_dropout;
+  switch (adapter.target_modules.kind) {
+    case TargetModules::Kind::kAllLinear:
+      options.target_modules = std::string("all-linear");
+      break;
+    case TargetModules::Kind::kNames:
+      options.target_modules = adapter.target_modules.names;
+      break;
+    case TargetModules::Kind::kRegex:
+      options.target_modules = adapter.target_modules.regex;
+      break;
+  }
+  return options;
+}
+
+absl::StatusOr<RopeConfig> ToRope(const LoadedRecipe& loaded, const RopeScaling& scaling, double theta,
+                                  int64_t max_position) {
+  RopeConfig rope;
+  rope.theta = theta;
+  rope.factor = scaling.factor;
+  rope.low_freq_factor = scaling.low_freq_factor;
+  rope.high_freq_factor = scaling.high_freq_factor;
+  rope.original_max_position = scaling.original_max_position_embeddings.value_or(max_position);
+  switch (scaling.rope_type) {
+    case RopeType::kDefault:
+      rope.kind = RopeKind::kDefault;
+      return rope;
+    case RopeType::kLinear:
+      rope.kind = RopeKind::kLinear;
+      return rope;
+    case RopeType::kLlama3:
+      rope.kind = RopeKind::kLlama3;
+      return rope;
+    default:
+      break;
+  }
+  ErrorDetail detail = loaded.At("model.rope_scaling");
+  detail.message = "this kind of scaling is not available";
+  detail.expected = "default, linear or llama3";
+  return UsageError(detail);
+}
+
+// Frozen parameters by the recipe's regular expressions, which may match any part of a name.
+absl::StatusOr<std::vector<std::regex>> CompileFreeze(const LoadedRecipe& loaded) {
+  std::vector<std::regex> patterns;
+  for (const std::string& text : loaded.recipe.train.freeze) {
+    try {
+      patterns.emplace_back(text);
+    } catch (const std::regex_error& error) {
+      ErrorDetail detail = loaded.At("train.freeze");
+      detail.found = StrCat("'", text, "' (", error.what(), ")");
+      detail.expected = "a regular expression of parameter names";
+      return UsageError(detail);
+    }
+  }
+  return patterns;
+}
+
+absl::Status ApplyInitFrom(const LoadedRecipe& loaded, ModelPlan& plan) {
+  const std::filesystem::path from = *loaded.recipe.model.init_from;
+  const bool is_adapter = std::filesystem::exists(from / "adapter_config.json");
+  if (is_adapter && !loaded.recipe.adapter) {
+    ErrorDetail detail = loaded.At("model.init_from");
+    detail.found = "the folder of an adapter, in a recipe without one";
+    detail.expected = "a model's folder, or a recipe with an adapter section";
+    return UsageError(detail);
+  }
+  if (is_adapter) {
+    plan.options.lora_folder = from;
+  } else {
+    plan.model_path = from;
+  }
+  return absl::OkStatus();
+}
+
+RecomputePolicy ToRecomputePolicy(const ActivationCheckpointing& recipe) {
+  using Mode = RecomputePolicy::Mode;
+  switch (recipe.kind) {
+    case ActivationCheckpointing::Kind::kNone:
+      return {Mode::kNone, 1};
+    case ActivationCheckpointing::Kind::kSelective:
+      return {Mode::kSelective, 1};
+    case ActivationCheckpointing::Kind::kFull:
+      return {Mode::kEveryNth, 1};
+    case ActivationCheckpointing::Kind::kEveryNth:
+      return {Mode::kEveryNth, static_cast<int>(recipe.every_nth)};
+  }
+  return {};
+}
+
+LrSchedule ToLrSchedule(LrSchedulerName name) {
+  switch (name) {
+    case LrSchedulerName::kConstant:
+      return LrSchedule::kConstant;
+    case LrSchedulerName::kLinear:
+      return LrSchedule::kLinear;
+    case LrSchedulerName::kCosine:
+      return LrSchedule::kCosine;
+  }
+  return LrSchedule::kCosine;
+}
+
+// Steps between evaluations: eval_steps, or an epoch's steps cut into evals_per_epoch parts.
+std::optional<int64_t> EvalSteps(const TrainSection& train, const DataPlan& plan) {
+  if (train.eval_steps) return train.eval_steps;
+  const double per_epoch = train.evals_per_epoch.value_or(1.0);
+  if (per_epoch <= 0.0 || plan.epochs().empty()) return std::nullopt;
+  const double steps = static_cast<double>(plan.epochs().front().steps) / per_epoch;
+  return std::max<int64_t>(1, std::llround(steps));
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides) {
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(path, overrides));
+  FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
+  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(), .has_cuda = false}));
+  return loaded;
+}
+
+std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
+  std::vector<DatasetEntry> entries;
+  for (const DataSource& source : sources) {
+    entries.push_back({.path = source.path, .format = ToRowFormat(source.format), .weight = source.weight});
+  }
+  return entries;
+}
+
+SampleOptions ToSampleOptions(const DataSection& data) {
+  return {.train_on_inputs = data.train_on_inputs,
+          .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
+          .sequence_len = data.sequence_len,
+          .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+}
+
+DataPlanOptions ToPlanOptions(const Recipe& recipe) {
+  return {.seed = static_cast<uint64_t>(recipe.train.seed),
+          .sequence_len = recipe.data.sequence_len,
+          .packing = recipe.data.packing,
+          .global_batch_size = *recipe.train.global_batch_size,
+          .micro_batch_size = *recipe.train.micro_batch_size,
+          .num_epochs = recipe.train.num_epochs,
+          .max_steps = recipe.train.max_steps};
+}
+
+absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded) {
+  const Recipe& recipe = loaded.recipe;
+  ModelPlan plan;
+  plan.model_path = recipe.model.path;
+  LoadModelOptions& options = plan.options;
+  options.max_length = recipe.data.sequence_len;
+  options.seed = static_cast<uint64_t>(recipe.train.seed);
+  options.trainable_dtype = ToDType(*recipe.precision.weights);
+  if (recipe.adapter && !recipe.train.freeze.empty()) {
+    ErrorDetail detail = loaded.At("train.freeze");
+    detail.found = "patterns, in a recipe with an adapter";
+    detail.expected =
+        "none: the base is frozen already; choose what the adapter sits on with adapter.target_modules";
+    return UsageError(detail);
+  }
+  if (recipe.adapter) {
+    options.new_lora = ToLoraOptions(*recipe.adapter);
+    options.trainable = [](const std::string&) { return false; };
+  } else {
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<std::regex> frozen, CompileFreeze(loaded));
+    options.trainable = [frozen](const std::string& name) {
+      return std::none_of(frozen.begin(), frozen.end(),
+                          [&](const std::regex& pattern) { return std::regex_search(name, pattern); });
+    };
+  }
+  // A frozen base stays as it is in the file unless the recipe names a type.
+  if (loaded.places.contains("precision.weights")) options.frozen_dtype = options.trainable_dtype;
+  if (recipe.model.rope_scaling) {
+    FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
+    FTUNE_ASSIGN_OR_RETURN(options.rope, ToRope(loaded, *recipe.model.rope_scaling, files.config.rope.theta,
+                                                files.config.max_position));
+  }
+  if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan));
+  return plan;
+}
+
+OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer) {
+  return {.kind = optimizer.name == OptimizerName::kSgd ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
+          .beta1 = static_cast<float>(optimizer.beta1),
+          .beta2 = static_cast<float>(optimizer.beta2),
+          .eps = static_cast<float>(optimizer.eps),
+          .weight_decay = static_cast<float>(optimizer.weight_decay)};
+}
+
+TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
+  const OptimizerSection& optimizer = recipe.optimizer;
+  TrainerOptions options;
+  options.step.seed = static_cast<uint64_t>(recipe.train.seed);
+  options.step.max_grad_norm = std::nullopt;
+  if (optimizer.max_grad_norm) options.step.max_grad_norm = static_cast<float>(*optimizer.max_grad_norm);
+  options.step.recompute = ToRecomputePolicy(recipe.memory.activation_checkpointing);
+
+  LrOptions& rate = options.learning_rate;
+  rate.schedule = ToLrSchedule(optimizer.lr_scheduler);
+  rate.peak = *optimizer.learning_rate;
+  rate.min_ratio = optimizer.min_lr_ratio;
+  rate.total_steps = plan.total_steps();
+  rate.warmup_steps = optimizer.warmup_steps
+                          ? *optimizer.warmup_steps
+                          : static_cast<int64_t>(std::ceil(optimizer.warmup_ratio.value_or(0.0) *
+                                                           static_cast<double>(plan.total_steps())));
+  options.eval_steps = EvalSteps(recipe.train, plan);
+  options.eval_on_start = recipe.train.eval_on_start;
+  options.report_every = recipe.log.every;
+  return options;
+}
+
+}  // namespace ftune

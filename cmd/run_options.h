@@ -1,0 +1,37 @@
+// A resolved recipe, translated into the options of the layers below.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cmd/recipe/load.h"
+#include "data/loader/data_plan.h"
+#include "data/source/dataset.h"
+#include "engine/adapter/lora.h"
+#include "engine/format/loaded_model.h"
+#include "engine/optim/optimizer.h"
+#include "engine/train/trainer.h"
+
+namespace ftune {
+
+// Read, checked, resolved for this machine; what this version cannot do is refused.
+absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides);
+
+std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
+SampleOptions ToSampleOptions(const DataSection& data);
+DataPlanOptions ToPlanOptions(const Recipe& recipe);
+
+// model.init_from may be an adapter's folder (for a recipe with an adapter) or a model's; `model_path` is
+// what to load.
+struct ModelPlan {
+  std::string model_path;
+  LoadModelOptions options;
+};
+absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded);
+
+OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer);
+// `plan` tells the steps of an epoch and of the run.
+TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
+
+}  // namespace ftune

@@ -1,0 +1,36 @@
+#include "cmd/stop_signal.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+
+namespace ftune {
+
+StopSignal::StopSignal() {
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  thread_ = std::thread([this] { Wait(); });
+}
+
+StopSignal::~StopSignal() {
+  done_ = true;
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void StopSignal::Wait() {
+  constexpr timespec kPoll = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  while (!done_) {
+    const int signal = sigtimedwait(&signals_, nullptr, &kPoll);
+    if (signal <= 0) continue;
+    if (received_ != 0) _exit(128 + signal);
+    received_ = signal;
+    std::fputs("\nftune: stopping after this microbatch, then saving; a second signal ends at once\n",
+               stderr);
+  }
+}
+
+}  // namespace ftune

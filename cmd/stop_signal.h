@@ -1,0 +1,32 @@
+// SIGINT and SIGTERM as a request to stop at the next good moment; a second one ends the process at once.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+namespace ftune {
+
+// Made before other threads start: they inherit its signal mask. While it lives, the two signals go to its
+// own thread.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // The first signal received, or 0.
+  int received() const { return received_.load(std::memory_order_relaxed); }
+
+ private:
+  void Wait();
+
+  sigset_t signals_{};
+  sigset_t before_{};
+  std::atomic<int> received_{0};
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+}  // namespace ftune

@@ -1,0 +1,56 @@
+// ftune tokenize MODEL: text on standard input to ids, or back.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/error.h"
+#include "cmd/command.h"
+#include "cmd/standard_input.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string model;
+  bool decode = false;
+  bool special = false;
+};
+
+absl::StatusOr<CommandResult> Decode(const Tokenizer& tokenizer, const Options& options, bool json) {
+  const nlohmann::json ids = nlohmann::json::parse(ReadStandardInput(), nullptr, false);
+  const bool valid = ids.is_array() && std::all_of(ids.begin(), ids.end(), [](const nlohmann::json& id) {
+                       return id.is_number_integer() && id >= 0 && id <= INT32_MAX;
+                     });
+  if (!valid) {
+    return UsageError(
+        {.file = "standard input", .message = "not a JSON array of token ids", .expected = "[1, 2, 3]"});
+  }
+  const std::string text = tokenizer.Decode(ids.get<std::vector<int32_t>>(), !options.special);
+  if (!json) std::fwrite(text.data(), 1, text.size(), stdout);
+  return CommandResult{.json = {{"text", text}}};
+}
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(options.model));
+  if (options.decode) return Decode(*tokenizer, options, invocation.json);
+  const Encoding encoding = tokenizer->Encode(ReadStandardInput(), {.add_special_tokens = options.special});
+  if (!invocation.json) std::printf("%s\n", nlohmann::json(encoding.ids).dump().c_str());
+  return CommandResult{.json = {{"ids", encoding.ids}}};
+}
+
+}  // namespace
+
+void AddTokenize(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("tokenize", "Text on standard input to token ids, or back");
+  command->add_option("MODEL", options->model, "A model's folder or .gguf file")->required();
+  command->add_flag("--decode", options->decode, "Standard input is a JSON array of ids; print their text");
+  command->add_flag("--special", options->special,
+                    "Add the tokenizer's special tokens (BOS …); with --decode, show them");
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune

@@ -1,0 +1,249 @@
+// ftune train RECIPE: fine-tunes a model on this machine.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <regex>
+
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/model_session.h"
+#include "cmd/report/run_log.h"
+#include "cmd/run_data.h"
+#include "cmd/run_folder.h"
+#include "cmd/run_options.h"
+#include "cmd/stop_signal.h"
+#include "engine/format/hf_writer.h"
+#include "engine/format/lora_files.h"
+#include "engine/format/model_tensors.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool force = false;
+  bool print = false;
+  bool dry_run = false;
+};
+
+// Sends reports to the log and to the display.
+class Reporter final : public TrainObserver {
+ public:
+  Reporter(RunLog& log, Progress& progress) : log_(log), progress_(progress) {}
+  void OnStep(const StepReport& report) override {
+    log_.Step(report);
+    progress_.Step(report);
+  }
+  void OnEval(const EvalReport& report) override {
+    log_.Eval(report);
+    progress_.Eval(report);
+  }
+
+ private:
+  RunLog& log_;
+  Progress& progress_;
+};
+
+absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
+  std::string lines;
+  const auto add = [&](const std::shared_ptr<const Dataset>& dataset) {
+    if (!dataset) return;
+    for (const DroppedRow& row : dataset->report.dropped) StrAppend(lines, DroppedRowJson(row), "\n");
+  };
+  add(data.train);
+  add(data.evaluation);
+  FTUNE_RETURN_IF_ERROR(MakeFolder(paths.dropped().parent_path()));
+  return WriteFileAtomic(paths.dropped(), lines);
+}
+
+// Something must train, and each pattern of train.freeze must mean something.
+absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
+  ErrorDetail detail = loaded.At("train.freeze");
+  const std::vector<const Parameter*> parameters = model.parameters();
+  for (const std::string& text : loaded.recipe.train.freeze) {
+    const std::regex pattern(text);
+    const bool used = std::any_of(parameters.begin(), parameters.end(),
+                                  [&](const Parameter* p) { return std::regex_search(p->name, pattern); });
+    if (used) continue;
+    detail.found = StrCat("'", text, "', which matches no parameter");
+    detail.expected =
+        StrCat("a regular expression of names such as ", parameters[parameters.size() / 2]->name);
+    return UsageError(detail);
+  }
+  if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter* p) { return p->trainable; })) {
+    return absl::OkStatus();
+  }
+  detail.message = "it freezes every parameter of the model";
+  detail.hint = "leave some of them out of it";
+  return UsageError(detail);
+}
+
+// What a finished or stopped run leaves: the adapter, or the model. Returns where.
+absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
+                                                 const RunPaths& paths) {
+  if (loaded.lora) {
+    FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
+                                   recipe.model.path, paths.adapter()));
+    FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
+    return paths.adapter();
+  }
+  const DType dtype = *recipe.precision.weights == WeightType::kBf16 ? DType::kBF16 : DType::kF32;
+  FTUNE_RETURN_IF_ERROR(
+      WriteHfModel(loaded.files, paths.model(), ModelTensors(backend, Stream(), *loaded.model, dtype, 0.0)));
+  return paths.model();
+}
+
+nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, const Model& model,
+                                  const MemoryUse& memory) {
+  int64_t total = 0, trainable = 0;
+  for (const Parameter* p : model.parameters()) {
+    total += p->size();
+    if (p->trainable) trainable += p->size();
+  }
+  return {{"parameters", total},
+          {"trainable_parameters", trainable},
+          {"total_steps", plan.total_steps()},
+          {"samples", data.train->samples.size()},
+          {"tokens", data.train->tokens()},
+          {"trained_tokens", data.train->trained_tokens()},
+          {"memory", ToJson(memory)}};
+}
+
+class TrainRun {
+ public:
+  TrainRun(const Options& options, const Invocation& invocation)
+      : options_(options), json_(invocation.json), progress_(stderr, invocation.verbosity()) {}
+
+  absl::StatusOr<CommandResult> Run() {
+    FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
+    if (options_.print) {
+      std::printf("%s", ToYaml(recipe()).c_str());
+      return CommandResult{};
+    }
+    FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded_recipe_));
+
+    std::optional<RunFolder> folder;
+    if (!options_.dry_run) {
+      FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(*recipe().output_dir, options_.force));
+      folder.emplace(std::move(created));
+    }
+    FTUNE_RETURN_IF_ERROR(PrepareData());
+    if (options_.dry_run) return DryRunResult();
+
+    stop_.emplace();  // before the device starts its threads
+    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
+    FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
+    FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
+    return Train(folder->paths(), *log);
+  }
+
+ private:
+  const Recipe& recipe() const { return loaded_recipe_.recipe; }
+
+  absl::Status PrepareData() {
+    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_));
+    progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
+    plan_.emplace(std::move(plan));
+    const DataPlan::Epoch& epoch = plan_->epochs().front();
+    progress_.Say(absl::StrFormat(
+        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled", plan_->total_steps(),
+        *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs, 100.0 * epoch.fill()));
+    if (data_.evaluation) {
+      FTUNE_ASSIGN_OR_RETURN(DataPlan evaluation, data_.EvaluationPlan(recipe()));
+      evaluation_.emplace(std::move(evaluation));
+      progress_.Say(StrCat("evaluation: ", DescribeDataset(*data_.evaluation)));
+    }
+    return absl::OkStatus();
+  }
+
+  CommandResult DryRunResult() const {
+    return {.json = {{"run", *recipe().output_dir},
+                     {"steps", plan_->total_steps()},
+                     {"tokens", data_.train->tokens()},
+                     {"trained_tokens", data_.train->trained_tokens()},
+                     {"exit", 0}}};
+  }
+
+  absl::Status PrepareModel(const ModelPlan& model_plan) {
+    backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
+    FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
+    FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
+    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
+    model_.model->AllocateGradients(*backend_, Stream());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
+    log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
+    Reporter reporter(log, progress_);
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
+                    evaluation_ ? &*evaluation_ : nullptr, ToTrainerOptions(recipe(), *plan_), reporter);
+    FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
+                           trainer.Run([this] { return stop_->received() != 0; }));
+    FTUNE_ASSIGN_OR_RETURN(const std::filesystem::path saved, SaveResult(*backend_, model_, recipe(), paths));
+    log.Save(summary.steps, saved);
+
+    const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
+    const auto number = [](const std::optional<double>& x) {
+      return x ? nlohmann::ordered_json(*x) : nullptr;
+    };
+    CommandResult result{.json = {{"run", paths.folder.string()},
+                                  {"steps", summary.steps},
+                                  {"loss", number(summary.loss)},
+                                  {"eval_loss", number(summary.eval_loss)},
+                                  {"exit", exit}},
+                         .exit = exit};
+    log.End(summary.steps, result.json);
+    FTUNE_RETURN_IF_ERROR(log.status());
+    if (summary.stopped) {
+      progress_.Say(
+          absl::StrFormat("stopped by %s after step %d of %d; saved %s\nto go on from there: ftune train %s "
+                          "model.init_from=%s "
+                          "output_dir=NEW",
+                          stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps,
+                          plan_->total_steps(), saved.string(), options_.recipe, saved.string()));
+    } else {
+      progress_.Say(StrCat("done: ", saved.string()));
+    }
+    if (!json_) std::printf("%s\n", saved.c_str());
+    return result;
+  }
+
+  const Options& options_;
+  bool json_;
+  Progress progress_;
+  LoadedRecipe loaded_recipe_;
+  RunData data_;
+  std::optional<DataPlan> plan_;
+  std::optional<DataPlan> evaluation_;
+  std::optional<StopSignal> stop_;
+  std::unique_ptr<Backend> backend_;
+  LoadedModel model_;
+  std::optional<Optimizer> optimizer_;
+};
+
+}  // namespace
+
+void AddTrain(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("train", "Fine-tunes a model as a recipe says");
+  command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
+  command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
+  command->add_flag("--force", options->force, "Replace the run that output_dir has");
+  command->add_flag("--print", options->print, "Print the resolved recipe and do nothing");
+  command->add_flag("--dry-run", options->dry_run, "Read the data and plan the steps, but do not train");
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return TrainRun(*options, invocation).Run(); };
+  });
+}
+
+}  // namespace ftune

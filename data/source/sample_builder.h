@@ -1,0 +1,73 @@
+// From a row of a dataset to samples: text, tokens, which of them are trained, and the length policy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/sample.h"
+#include "data/source/chat_row.h"
+#include "data/source/row.h"
+#include "data/template/chat_template.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ftune {
+
+// What happens to a row of more than sequence_len tokens.
+enum class ExcessTokens {
+  kAuto,      // text: split; other formats: drop
+  kTruncate,  // its end is cut off
+  kSplit,  // into samples of sequence_len; each begins with the last token of the one before, so that every
+           // token but the row's first is predicted exactly once
+  kDrop,
+  kError,
+};
+
+struct SampleOptions {
+  bool train_on_inputs = false;  // prompts and the template's own words too; not turns that a row excludes
+  TrainTurns train_on_turns = TrainTurns::kAll;
+  int64_t sequence_len = 2048;  // ≥ 2
+  ExcessTokens excess_length_strategy = ExcessTokens::kAuto;
+};
+
+enum class DropReason {
+  kTooLong,          // more than sequence_len tokens
+  kNothingTrained,   // no token to learn from
+  kAnswerTruncated,  // no token to learn from is left after truncation
+};
+std::string_view DropReasonName(DropReason reason);  // too_long, nothing_trained, answer_truncated
+
+struct BuiltRow {
+  std::vector<Sample> samples;  // each with at least one trained token; empty exactly where `dropped` is set
+  std::optional<DropReason> dropped;
+  int64_t tokens = 0;  // before the length policy
+  bool truncated = false;
+  bool doubled_bos = false;  // two BOS at the begin: the text has one and the tokenizer or template another
+};
+
+// The parts of one row by format; errors have its place. Thread-safe.
+class SampleBuilder {
+ public:
+  // Both outlive the builder. Without a chat template, conversations are an error.
+  SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const SampleOptions& options);
+
+  // `format` is not kAuto.
+  absl::StatusOr<BuiltRow> Build(const OrderedJson& row, RowFormat format, const RowPlace& place) const;
+  // One document: BOS where the tokenizer adds one, EOS at its end.
+  absl::StatusOr<BuiltRow> BuildDocument(std::string_view text, const RowPlace& place) const;
+
+ private:
+  absl::StatusOr<Sample> Conversation(const OrderedJson& row, const RowPlace& place) const;
+  absl::StatusOr<Sample> PromptCompletion(const OrderedJson& row, const RowPlace& place) const;
+  absl::StatusOr<Sample> Tokens(const OrderedJson& row, const RowPlace& place) const;
+  void AppendEos(Sample& sample, uint8_t trained) const;
+  absl::StatusOr<BuiltRow> Finish(Sample sample, RowFormat format, const RowPlace& place) const;
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_template_;
+  SampleOptions options_;
+};
+
+}  // namespace ftune

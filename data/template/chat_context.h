@@ -1,0 +1,14 @@
+// A conversation as the variables a chat template sees, prepared as transformers' apply_chat_template does.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "data/template/chat_template.h"
+#include "data/template/jinja_interpreter.h"
+
+namespace ftune {
+
+// Texts of messages carry their message's index as provenance. An error names the message or key that is not
+// what the OpenAI form allows.
+absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const SpecialTokens& special);
+
+}  // namespace ftune

@@ -1,0 +1,51 @@
+// Chat templates: a list of messages rendered to text by the model's own Jinja template, together with the
+// characters of that text that the assistant wrote, which are the ones to learn from.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ftune {
+
+// nlohmann's ordered form keeps the order of keys, which `tojson` in a template prints.
+using OrderedJson = nlohmann::ordered_json;
+
+struct ChatInput {
+  OrderedJson messages = OrderedJson::array();  // [{role, content, …}], OpenAI's form
+  OrderedJson tools;                            // null where there are none
+  OrderedJson extra = OrderedJson::object();    // further template variables (enable_thinking …)
+  bool add_generation_prompt = false;
+};
+
+struct RenderedChat {
+  std::string text;
+  // Which message each piece of text comes from: bytes of `text` written by assistant message `message`, from the
+  // first byte of its content up to and including its end-of-turn token. Sorted, disjoint.
+  struct AssistantSpan {
+    int message = 0;  // index into ChatInput::messages
+    TextSpan bytes;
+  };
+  std::vector<AssistantSpan> assistant;
+};
+
+class ChatTemplate {
+ public:
+  virtual ~ChatTemplate() = default;
+  // Text only. A template's raise_exception, or an expression it cannot evaluate, is an error with its line.
+  virtual absl::StatusOr<std::string> Render(const ChatInput& input) const = 0;
+  // Text and assistant spans. An error where the spans cannot be told for sure (say, what to do).
+  virtual absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const = 0;
+};
+
+// `source` is Jinja text; `name` is used in messages (a file or "tokenizer_config.json"). Parse errors name the line.
+// bos/eos/pad/unk texts become the template's variables bos_token, eos_token, …
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
+                                                                const SpecialTokens& special);
+
+}  // namespace ftune

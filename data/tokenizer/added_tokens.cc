@@ -1,0 +1,100 @@
+#include "data/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "data/tokenizer/unicode_class.h"
+#include "data/tokenizer/utf8.h"
+
+namespace ftune {
+namespace {
+
+bool WordCharBefore(std::string_view text, size_t position) {
+  if (position == 0) return false;
+  size_t start = PreviousBoundary(text, position);
+  return IsWordChar(NextChar(text, &start));
+}
+
+bool WordCharAt(std::string_view text, size_t position) {
+  return position < text.size() && IsWordChar(NextChar(text, &position));
+}
+
+size_t SkipSpaceLeft(std::string_view text, size_t position) {
+  while (position > 0) {
+    const size_t start = PreviousBoundary(text, position);
+    size_t next = start;
+    if (!IsUnicodeSpace(NextChar(text, &next))) break;
+    position = start;
+  }
+  return position;
+}
+
+size_t SkipSpaceRight(std::string_view text, size_t position) {
+  while (position < text.size()) {
+    size_t next = position;
+    if (!IsUnicodeSpace(NextChar(text, &next))) break;
+    position = next;
+  }
+  return position;
+}
+
+}  // namespace
+
+void AddedTokenMatcher::Add(std::string_view text, const AddedToken* token) {
+  if (text.empty()) return;
+  uint32_t node = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    uint32_t& child = i == 0 ? first_[byte] : children_[static_cast<uint64_t>(node) << 8 | byte];
+    if (child == 0) {
+      child = static_cast<uint32_t>(tokens_.size());
+      tokens_.push_back(nullptr);
+    }
+    node = child;
+  }
+  if (tokens_[node] == nullptr) tokens_[node] = token;
+}
+
+size_t AddedTokenMatcher::Longest(std::string_view text, size_t position, const AddedToken** token) const {
+  size_t longest = 0;
+  uint32_t node = first_[static_cast<uint8_t>(text[position])];
+  for (size_t i = position + 1; node != 0; ++i) {
+    if (tokens_[node] != nullptr) {
+      longest = i - position;
+      *token = tokens_[node];
+    }
+    if (i >= text.size()) break;
+    const auto child = children_.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(text[i]));
+    node = child == children_.end() ? 0 : child->second;
+  }
+  return longest;
+}
+
+void AddedTokenMatcher::Split(std::string_view text, bool parse_special,
+                              std::vector<Section>& sections) const {
+  size_t done = 0;  // sections cover the text up to here
+  size_t position = 0;
+  while (position < text.size()) {
+    const AddedToken* token = nullptr;
+    const size_t length = Longest(text, position, &token);
+    if (length == 0) {
+      ++position;
+      continue;
+    }
+    size_t begin = position;
+    size_t end = position + length;
+    position = end;
+    if (token->special && !parse_special) continue;
+    if (token->single_word && (WordCharBefore(text, begin) || WordCharAt(text, end))) continue;
+    if (token->lstrip) begin = SkipSpaceLeft(text, begin);
+    if (token->rstrip) end = SkipSpaceRight(text, end);
+    // White space may have gone to the token before.
+    begin = std::max(begin, done);
+    end = std::max(end, begin);
+    if (done < begin) sections.push_back({done, begin, nullptr});
+    sections.push_back({begin, end, token});
+    done = end;
+  }
+  if (done < text.size()) sections.push_back({done, text.size(), nullptr});
+}
+
+}  // namespace ftune

@@ -1,0 +1,16 @@
+// The "decoder" of tokenizer.json.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "data/tokenizer/decoder.h"
+#include "data/tokenizer/json_part.h"
+
+namespace ftune {
+
+// Appends the steps of `part` (null: none). A type that is not known is an error that names it.
+absl::Status ReadDecoder(const JsonPart& part, std::vector<std::unique_ptr<Decoder>>& steps);
+
+}  // namespace ftune

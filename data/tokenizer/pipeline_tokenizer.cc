@@ -1,0 +1,138 @@
+#include "data/tokenizer/pipeline_tokenizer.h"
+
+#include <algorithm>
+
+#include "data/tokenizer/utf8.h"
+
+namespace ftune {
+
+// Memory kept from piece to piece of one Encode.
+struct PipelineTokenizer::Scratch {
+  NormalizerStorage normalizer;
+  std::vector<Section> sections;
+  MergeScratch merge;
+  std::vector<WordToken> tokens;
+};
+
+PipelineTokenizer::PipelineTokenizer(PipelineParts parts, const TokenizerConfig& config)
+    : parts_(std::move(parts)) {
+  chat_template_ = std::move(parts_.chat_template);
+  vocab_size_ = parts_.vocabulary->size();
+  NormalizerStorage storage;
+  for (const AddedToken& token : parts_.added) {
+    vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
+    added_by_id_.emplace(token.id, &token);
+    added_by_text_.emplace(token.text, token.id);
+    if (token.normalized) {
+      normalized_.Add(Normalize(parts_.normalizers, AlignedView{token.text}, storage).text, &token);
+    } else {
+      raw_.Add(token.text, &token);
+    }
+  }
+  special_ = FindSpecialTokens(config, *this);
+}
+
+Encoding PipelineTokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+  Encoding encoding;
+  const auto append = [&](int32_t id, TextSpan span) {
+    encoding.ids.push_back(id);
+    encoding.spans.push_back(span);
+  };
+  AlignedBuffer repaired;
+  const AlignedView document = AsUtf8(text, repaired);
+  if (options.add_special_tokens) {
+    for (const int32_t id : parts_.prefix) append(id, {0, 0});
+  }
+  std::vector<Section> sections;
+  raw_.Split(document.text, options.parse_special, sections);
+  Scratch scratch;
+  for (const Section& section : sections) {
+    if (section.token != nullptr) {
+      append(section.token->id, document.Span(section.begin, section.end));
+    } else {
+      EncodeSection(document.Slice(section.begin, section.end), options.parse_special, scratch, encoding);
+    }
+  }
+  if (options.add_special_tokens) {
+    const auto end = static_cast<int64_t>(text.size());
+    for (const int32_t id : parts_.suffix) append(id, {end, end});
+  }
+  return encoding;
+}
+
+void PipelineTokenizer::EncodeSection(const AlignedView& section, bool parse_special, Scratch& scratch,
+                                      Encoding& encoding) const {
+  const AlignedView text = Normalize(parts_.normalizers, section, scratch.normalizer);
+  scratch.sections.clear();
+  normalized_.Split(text.text, parse_special, scratch.sections);
+  for (const Section& part : scratch.sections) {
+    if (part.token != nullptr) {
+      encoding.ids.push_back(part.token->id);
+      encoding.spans.push_back(text.Span(part.begin, part.end));
+    } else {
+      EncodeText(text.Slice(part.begin, part.end), scratch, encoding);
+    }
+  }
+}
+
+void PipelineTokenizer::EncodeText(const AlignedView& text, Scratch& scratch, Encoding& encoding) const {
+  Pieces pieces;
+  pieces.text = text;
+  pieces.pieces.push_back({0, text.text.size()});
+  for (const auto& step : parts_.pre_tokenizers.steps) step->Apply(pieces);
+  for (const Piece& piece : pieces.pieces) {
+    // No real piece is so long that it has to be cut.
+    for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
+      end = std::min(piece.end, begin + BpeModel::kMaxPieceBytes);
+      if (end < piece.end && !parts_.pre_tokenizers.byte_level) end = PreviousBoundary(pieces.text.text, end);
+      scratch.tokens.clear();
+      parts_.model->Encode(pieces.text.text.substr(begin, end - begin), scratch.merge, scratch.tokens);
+      for (const WordToken& token : scratch.tokens) {
+        encoding.ids.push_back(token.id);
+        encoding.spans.push_back(pieces.text.Span(begin + token.begin, begin + token.end));
+      }
+    }
+  }
+}
+
+std::string PipelineTokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
+  for (const int32_t id : ids) {
+    if (skip_special && IsSpecial(id)) continue;
+    std::string token = IdToToken(id);
+    if (!token.empty()) tokens.push_back(std::move(token));
+  }
+  if (parts_.decoders.empty()) {  // as `tokenizers` has it: nothing is known of how tokens join
+    std::string text;
+    for (const std::string& token : tokens) text += (text.empty() ? "" : " ") + token;
+    return text;
+  }
+  for (const auto& decoder : parts_.decoders) decoder->Apply(tokens);
+  std::string text;
+  for (const std::string& token : tokens) text += token;
+  return text;
+}
+
+const AddedToken* PipelineTokenizer::Added(int32_t id) const {
+  const auto found = added_by_id_.find(id);
+  return found == added_by_id_.end() ? nullptr : found->second;
+}
+
+std::optional<int32_t> PipelineTokenizer::TokenToId(std::string_view token) const {
+  const auto found = added_by_text_.find(token);
+  if (found != added_by_text_.end()) return found->second;
+  return parts_.vocabulary->Find(token);
+}
+
+std::string PipelineTokenizer::IdToToken(int32_t id) const {
+  if (const AddedToken* added = Added(id)) return added->text;
+  return id >= 0 && id < parts_.vocabulary->size() ? parts_.vocabulary->Text(id) : "";
+}
+
+bool PipelineTokenizer::IsSpecial(int32_t id) const {
+  const AddedToken* added = Added(id);
+  return added != nullptr && added->special;
+}
+
+}  // namespace ftune

@@ -1,0 +1,184 @@
+#include "engine/backend/backend.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace ftune {
+
+Tensor Backend::Allocate(DType dtype, int64_t rows, int64_t cols, Category category) {
+  const int64_t bytes = AllocationBytes(BytesFor(dtype, rows * cols));
+  return Tensor(DoAllocate(bytes, category), 0, dtype, rows, cols);
+}
+
+Tensor Backend::Scratch(int64_t bytes) {
+  if (bytes == 0) return {};
+  if (!scratch_.defined() || scratch_.size() < bytes) {
+    scratch_ = Tensor();  // freed before the larger one is taken
+    scratch_ = Allocate(DType::kU8, 1, bytes, Category::kBuffers);
+  }
+  return scratch_;
+}
+
+void Backend::Count(double flops) { (recomputing_ ? work_.recomputed_flops : work_.useful_flops) += flops; }
+
+void Backend::Upload(Stream stream, std::span<const std::byte> from, const Tensor& to) {
+  assert(to.contiguous() && static_cast<int64_t>(from.size()) == BytesFor(to.dtype(), to.size()));
+  DoUpload(stream, from, to);
+}
+
+void Backend::Download(Stream stream, const Tensor& from, std::span<std::byte> to) {
+  assert(from.contiguous() && static_cast<int64_t>(to.size()) == BytesFor(from.dtype(), from.size()));
+  DoDownload(stream, from, to);
+}
+
+void Backend::Zero(Stream stream, const Tensor& x) { DoZero(stream, x); }
+
+void Backend::Convert(Stream stream, const Tensor& from, const Tensor& to) {
+  assert(from.rows() == to.rows() && from.cols() == to.cols());
+  DoConvert(stream, from, to);
+}
+
+void Backend::Add(Stream stream, const Tensor& x, const Tensor& y) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols());
+  DoAdd(stream, x, y);
+}
+
+void Backend::Scale(Stream stream, const Tensor& x, float factor) { DoScale(stream, x, factor); }
+
+void Backend::MatMul(Stream stream, const MatMulArgs& args) {
+  assert(args.c.rows() == args.m() && args.c.cols() == args.n());
+  assert((args.trans_b ? args.b.cols() : args.b.rows()) == args.k());
+  Count(2.0 * args.m() * args.n() * args.k());
+  DoMatMul(stream, args, Scratch(sizes_->MatMul(args)));
+}
+
+void Backend::AddBias(Stream stream, const Tensor& bias, const Tensor& y) {
+  assert(bias.size() == y.cols());
+  DoAddBias(stream, bias, y);
+}
+
+void Backend::BiasBackward(Stream stream, const Tensor& dy, const Tensor& dbias) {
+  assert(dbias.size() == dy.cols());
+  DoBiasBackward(stream, dy, dbias, Scratch(sizes_->ColumnReduction(dy.rows(), dy.cols())));
+}
+
+void Backend::EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, const Tensor& out) {
+  assert(ids.size() == out.rows() && table.cols() == out.cols());
+  DoEmbeddingForward(stream, ids, table, out);
+}
+
+void Backend::EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+  assert(ids.size() == dy.rows() && dtable.cols() == dy.cols());
+  DoEmbeddingBackward(stream, ids, dy, dtable);
+}
+
+void Backend::GatherRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
+  assert(rows.size() == to.rows() && from.cols() == to.cols());
+  DoGatherRows(stream, from, rows, to);
+}
+
+void Backend::ScatterRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
+  assert(rows.size() == from.rows() && from.cols() == to.cols());
+  DoScatterRows(stream, from, rows, to);
+}
+
+void Backend::RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                             const Tensor& rstd) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() == x.cols() && rstd.rows() == x.rows());
+  DoRmsNormForward(stream, x, w, eps, y, rstd);
+}
+
+void Backend::RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                   const Tensor& rstd, const Tensor& dx) {
+  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols() && w.size() == x.cols());
+  DoRmsNormBackwardInput(stream, dy, x, w, rstd, dx);
+}
+
+void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                                    const Tensor& dw) {
+  assert(dy.rows() == x.rows() && dw.size() == x.cols());
+  DoRmsNormBackwardWeight(stream, dy, x, rstd, dw, Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
+}
+
+void Backend::Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
+                   bool inverse) {
+  assert(positions.size() == x.rows() && table.cols() == head_dim && x.cols() % head_dim == 0);
+  DoRope(stream, x, positions, table, head_dim, inverse);
+}
+
+void Backend::AttentionForward(Stream stream, const AttentionForwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  assert(args.q.cols() == shape.heads * shape.head_dim && args.k.cols() == shape.kv_heads * shape.head_dim);
+  assert(args.out.rows() == args.q.rows() && args.v.rows() == args.k.rows());
+  Count(4.0 * AttentionPairs(*args.segments, shape.window) * shape.heads * shape.head_dim);
+  DoAttentionForward(stream, args, Scratch(sizes_->AttentionForward(shape)));
+}
+
+void Backend::AttentionBackward(Stream stream, const AttentionBackwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  assert(args.dq.rows() == args.q.rows() && args.dk.rows() == args.k.rows() && args.lse.cols() == shape.heads);
+  // Four products of the gradient are useful; the fifth, the scores again, is the algorithm's own recomputation.
+  Count(8.0 * AttentionPairs(*args.segments, shape.window) * shape.heads * shape.head_dim);
+  DoAttentionBackward(stream, args, Scratch(sizes_->AttentionBackward(shape)));
+}
+
+void Backend::SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out) {
+  assert(gate.cols() == up.cols() && out.cols() == up.cols() && gate.rows() == out.rows());
+  DoSwiGluForward(stream, gate, up, out);
+}
+
+void Backend::SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
+                             const Tensor& dgate, const Tensor& dup, const Tensor& out) {
+  assert(dout.cols() == gate.cols() && dgate.cols() == gate.cols() && dup.cols() == up.cols());
+  DoSwiGluBackward(stream, dout, gate, up, dgate, dup, out);
+}
+
+void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols());
+  DoDropout(stream, x, args, accumulate, y);
+}
+
+void Backend::CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
+                           const Tensor& loss) {
+  assert(labels.size() == logits.rows() && loss.dtype() == DType::kF64);
+  DoCrossEntropy(stream, logits, labels, scale, gradient, loss);
+}
+
+void Backend::SumSquares(Stream stream, const Tensor& x, const Tensor& sum) {
+  assert(sum.dtype() == DType::kF64);
+  DoSumSquares(stream, x, sum, Scratch(sizes_->ColumnReduction(x.size(), 1)));
+}
+
+void Backend::ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale) {
+  DoClipScale(stream, sum, max_norm, scale);
+}
+
+void Backend::AdamW(Stream stream, const AdamWArgs& args) {
+  assert(args.weights.size() == args.gradients.size() && args.moment1.size() == args.weights.size());
+  DoAdamW(stream, args);
+}
+
+void Backend::Sgd(Stream stream, const SgdArgs& args) {
+  assert(args.weights.size() == args.gradients.size());
+  DoSgd(stream, args);
+}
+
+double AttentionPairs(const std::vector<AttentionSegment>& segments, int64_t window) {
+  double pairs = 0;
+  for (const AttentionSegment& s : segments) {
+    const double q = s.q_length;
+    const double hidden = s.k_length - s.q_length;  // keys before the first query
+    pairs += q * hidden + q * (q + 1) / 2;
+    if (window > 0 && s.k_length > window) {
+      // Query i sees hidden + i + 1 keys; those past the window are cut.
+      const double over = s.k_length - window;                    // cut from the last query
+      const double first = std::max(0.0, hidden + 1 - window);  // cut from the first query
+      const double rows = first > 0 ? q : over;
+      pairs -= rows * (over + std::max(first, 1.0)) / 2;
+    }
+  }
+  return pairs;
+}
+
+}  // namespace ftune

@@ -1,0 +1,181 @@
+// What the engine asks of a device. Public methods check shapes, count work and provide scratch memory; the device
+// implements the Do… half. `cpu` computes, `meta` only counts: both run the same code up to here, so a plan's ledger is
+// the engine's, to the byte.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/stream.h"
+#include "engine/backend/ops.h"
+#include "engine/backend/workspace.h"
+#include "engine/tensor/ledger.h"
+#include "engine/tensor/tensor.h"
+
+namespace ftune {
+
+// Floating-point operations asked of the backend, a multiply-add counting two; attention counts the pairs that the
+// causal mask, segments and window leave. Element-wise work is not counted.
+struct WorkCounter {
+  double useful_flops = 0;
+  double recomputed_flops = 0;  // inside a RecomputeScope
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  Ledger& ledger() { return ledger_; }
+  const WorkCounter& work() const { return work_; }
+  // False on meta: tensors have no bytes and results must not be looked at.
+  virtual bool computes() const = 0;
+
+  // Memory. Uninitialised.
+  Tensor Allocate(DType dtype, int64_t rows, int64_t cols, Category category);
+  Tensor Allocate(int64_t rows, int64_t cols, Category category) {
+    return Allocate(DType::kF32, rows, cols, category);
+  }
+  // Host to device and back; contiguous tensors, sizes in bytes equal. On meta, Download leaves `to` as it is.
+  void Upload(Stream stream, std::span<const std::byte> from, const Tensor& to);
+  void Download(Stream stream, const Tensor& from, std::span<std::byte> to);
+  virtual void Synchronize(Stream stream) = 0;
+
+  void Zero(Stream stream, const Tensor& x);
+  // to = from, converted (f32, bf16, f16 in any direction; quantised to f32).
+  void Convert(Stream stream, const Tensor& from, const Tensor& to);
+  // y += x
+  void Add(Stream stream, const Tensor& x, const Tensor& y);
+  // x *= factor
+  void Scale(Stream stream, const Tensor& x, float factor);
+
+  void MatMul(Stream stream, const MatMulArgs& args);
+  // y[t] += bias, bias [1, cols] f32, bf16 or f16.
+  void AddBias(Stream stream, const Tensor& bias, const Tensor& y);
+  // dbias += Σ_t dy[t]
+  void BiasBackward(Stream stream, const Tensor& dy, const Tensor& dbias);
+
+  // out[t] = table[ids[t]]; ids [1, t] i32; table any float type. Ids are checked against the table by the caller.
+  void EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, const Tensor& out);
+  // dtable[ids[t]] += dy[t], in order of t.
+  void EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable);
+  // to[i] = from[rows[i]] / to[rows[i]] = from[i]; rows [1, n] i32.
+  void GatherRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
+  void ScatterRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
+
+  // y = x / rms(x) * w, rms(x) = sqrt(mean(x²) + eps); rstd [t, 1] = 1 / rms(x) (Zhang & Sennrich 2019).
+  // w is [1, cols], f32, bf16 or f16.
+  void RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                      const Tensor& rstd);
+  // dx += the gradient with respect to x.
+  void RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
+                            const Tensor& dx);
+  // dw [1, cols] += Σ_t dy[t] * x[t] * rstd[t]
+  void RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                             const Tensor& dw);
+
+  // Rotates each head's pairs (i, i + head_dim / 2) of x [t, heads * head_dim] in place by the angle of the token's
+  // position: table [positions, head_dim] holds head_dim / 2 cosines, then as many sines. `inverse` rotates back
+  // (the gradient). Su et al., "RoFormer" (2021), in Hugging Face's half-split layout.
+  void Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
+            bool inverse);
+
+  // Softmax(scale * q kᵀ + mask) v, tiled (Dao et al., "FlashAttention", 2022): no score matrix is stored.
+  void AttentionForward(Stream stream, const AttentionForwardArgs& args);
+  void AttentionBackward(Stream stream, const AttentionBackwardArgs& args);
+
+  // out = silu(gate) * up; backward overwrites dgate and dup (which may be gate and up themselves) and, where `out` is
+  // defined, also gives silu(gate) * up again.
+  void SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out);
+  void SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& dgate,
+                      const Tensor& dup, const Tensor& out);
+
+  // y = x * keep / (1 - p), or y += … with accumulate. The draw of an element depends on its coordinates only.
+  void Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y);
+
+  // Per row: loss += log Σ exp(logits) - logits[label]; where `gradient`, logits become scale * (softmax - onehot).
+  // labels [1, rows] i32, all trained; loss [1, 1] f64 on the device.
+  void CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
+                    const Tensor& loss);
+
+  // sum [1, 1] f64 += Σ x², in a fixed order.
+  void SumSquares(Stream stream, const Tensor& x, const Tensor& sum);
+  // scale [1, 1] f32 = max_norm / max(sqrt(sum), max_norm), so 1 below the limit; as torch.nn.utils.clip_grad_norm_
+  // with its 1e-6 in the denominator.
+  void ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale);
+  void AdamW(Stream stream, const AdamWArgs& args);
+  void Sgd(Stream stream, const SgdArgs& args);
+
+ protected:
+  explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes) : sizes_(std::move(sizes)) {}
+  const WorkspaceSizes& sizes() const { return *sizes_; }
+
+  virtual std::shared_ptr<Storage> DoAllocate(int64_t bytes, Category category) = 0;
+  virtual void DoUpload(Stream, std::span<const std::byte> from, const Tensor& to) = 0;
+  virtual void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) = 0;
+  virtual void DoZero(Stream, const Tensor& x) = 0;
+  virtual void DoConvert(Stream, const Tensor& from, const Tensor& to) = 0;
+  virtual void DoAdd(Stream, const Tensor& x, const Tensor& y) = 0;
+  virtual void DoScale(Stream, const Tensor& x, float factor) = 0;
+  virtual void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) = 0;
+  virtual void DoAddBias(Stream, const Tensor& bias, const Tensor& y) = 0;
+  virtual void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) = 0;
+  virtual void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) = 0;
+  virtual void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) = 0;
+  virtual void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
+  virtual void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
+  virtual void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                                const Tensor& rstd) = 0;
+  virtual void DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                      const Tensor& rstd, const Tensor& dx) = 0;
+  virtual void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                                       const Tensor& dw, const Tensor& workspace) = 0;
+  virtual void DoRope(Stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
+                      bool inverse) = 0;
+  virtual void DoAttentionForward(Stream, const AttentionForwardArgs& args, const Tensor& workspace) = 0;
+  virtual void DoAttentionBackward(Stream, const AttentionBackwardArgs& args, const Tensor& workspace) = 0;
+  virtual void DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) = 0;
+  virtual void DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
+                                const Tensor& dgate, const Tensor& dup, const Tensor& out) = 0;
+  virtual void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) = 0;
+  virtual void DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
+                              const Tensor& loss) = 0;
+  virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;
+  virtual void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) = 0;
+  virtual void DoAdamW(Stream, const AdamWArgs& args) = 0;
+  virtual void DoSgd(Stream, const SgdArgs& args) = 0;
+
+ private:
+  friend class RecomputeScope;
+  // Scratch of at least `bytes`, valid until the next call; kept and grown as needed.
+  Tensor Scratch(int64_t bytes);
+  void Count(double flops);
+
+  std::unique_ptr<const WorkspaceSizes> sizes_;
+  Ledger ledger_;      // before the storages that report to it
+  Tensor scratch_;
+  WorkCounter work_;
+  bool recomputing_ = false;
+};
+
+// Work done while one lives is counted as recomputation.
+class RecomputeScope {
+ public:
+  explicit RecomputeScope(Backend& backend) : backend_(backend), before_(backend.recomputing_) {
+    backend_.recomputing_ = true;
+  }
+  ~RecomputeScope() { backend_.recomputing_ = before_; }
+  RecomputeScope(const RecomputeScope&) = delete;
+  RecomputeScope& operator=(const RecomputeScope&) = delete;
+
+ private:
+  Backend& backend_;
+  bool before_;
+};
+
+// Pairs (query, key) that the causal mask and the window leave.
+double AttentionPairs(const std::vector<AttentionSegment>& segments, int64_t window);
+
+}  // namespace ftune

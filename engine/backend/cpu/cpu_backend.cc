@@ -1,0 +1,134 @@
+#include "engine/backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/backend/cpu/attention.h"
+#include "engine/backend/cpu/cpu_workspace.h"
+#include "engine/backend/cpu/cross_entropy.h"
+#include "engine/backend/cpu/dropout.h"
+#include "engine/backend/cpu/elementwise.h"
+#include "engine/backend/cpu/embedding.h"
+#include "engine/backend/cpu/matmul.h"
+#include "engine/backend/cpu/norm.h"
+#include "engine/backend/cpu/optimizers.h"
+#include "engine/backend/cpu/reduce.h"
+#include "engine/backend/cpu/rope.h"
+#include "engine/backend/cpu/swiglu.h"
+
+namespace ftune {
+
+CpuBackend::CpuBackend(const CpuOptions& options)
+    : Backend(std::make_unique<CpuWorkspaceSizes>(std::max(1, options.threads))),
+      pool_(std::max(1, options.threads)),
+      allocator_(std::make_shared<cpu::CachingAllocator>()) {}
+
+std::shared_ptr<Storage> CpuBackend::DoAllocate(int64_t bytes, Category category) {
+  const cpu::CachingAllocator::Block block = allocator_->Allocate(bytes);
+  return std::make_shared<Storage>(
+      ledger(), category, bytes, block.data,
+      [allocator = allocator_, block](std::byte*, int64_t requested) { allocator->Free(block, requested); });
+}
+
+void CpuBackend::DoUpload(Stream, std::span<const std::byte> from, const Tensor& to) {
+  if (!from.empty()) std::memcpy(to.bytes(), from.data(), from.size());
+}
+
+void CpuBackend::DoDownload(Stream, const Tensor& from, std::span<std::byte> to) {
+  if (!to.empty()) std::memcpy(to.data(), from.bytes(), to.size());
+}
+
+void CpuBackend::DoZero(Stream, const Tensor& x) { cpu::Zero(pool_, x); }
+
+void CpuBackend::DoConvert(Stream, const Tensor& from, const Tensor& to) { cpu::Convert(pool_, from, to); }
+
+void CpuBackend::DoAdd(Stream, const Tensor& x, const Tensor& y) { cpu::Add(pool_, x, y); }
+
+void CpuBackend::DoScale(Stream, const Tensor& x, float factor) { cpu::Scale(pool_, x, factor); }
+
+void CpuBackend::DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) {
+  cpu::MatMul(pool_, args, workspace);
+}
+
+void CpuBackend::DoAddBias(Stream, const Tensor& bias, const Tensor& y) { cpu::AddBias(pool_, bias, y); }
+
+void CpuBackend::DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) {
+  cpu::BiasBackward(pool_, dy, dbias, workspace);
+}
+
+void CpuBackend::DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) {
+  cpu::EmbeddingForward(pool_, ids, table, out);
+}
+
+void CpuBackend::DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+  cpu::EmbeddingBackward(pool_, ids, dy, dtable);
+}
+
+void CpuBackend::DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
+  cpu::GatherRows(pool_, from, rows, to);
+}
+
+void CpuBackend::DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
+  cpu::ScatterRows(pool_, from, rows, to);
+}
+
+void CpuBackend::DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                                  const Tensor& rstd) {
+  cpu::RmsNormForward(pool_, x, w, eps, y, rstd);
+}
+
+void CpuBackend::DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                        const Tensor& rstd, const Tensor& dx) {
+  cpu::RmsNormBackwardInput(pool_, dy, x, w, rstd, dx);
+}
+
+void CpuBackend::DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                                         const Tensor& dw, const Tensor& workspace) {
+  cpu::RmsNormBackwardWeight(pool_, dy, x, rstd, dw, workspace);
+}
+
+void CpuBackend::DoRope(Stream, const Tensor& x, const Tensor& positions, const Tensor& table,
+                        int64_t head_dim, bool inverse) {
+  cpu::Rope(pool_, x, positions, table, head_dim, inverse);
+}
+
+void CpuBackend::DoAttentionForward(Stream, const AttentionForwardArgs& args, const Tensor& workspace) {
+  cpu::AttentionForward(pool_, args, workspace);
+}
+
+void CpuBackend::DoAttentionBackward(Stream, const AttentionBackwardArgs& args, const Tensor& workspace) {
+  cpu::AttentionBackward(pool_, args, workspace);
+}
+
+void CpuBackend::DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) {
+  cpu::SwiGluForward(pool_, gate, up, out);
+}
+
+void CpuBackend::DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
+                                  const Tensor& dgate, const Tensor& dup, const Tensor& out) {
+  cpu::SwiGluBackward(pool_, dout, gate, up, dgate, dup, out);
+}
+
+void CpuBackend::DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
+                           const Tensor& y) {
+  cpu::Dropout(pool_, x, args, accumulate, y);
+}
+
+void CpuBackend::DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale,
+                                bool gradient, const Tensor& loss) {
+  cpu::CrossEntropy(pool_, logits, labels, scale, gradient, loss);
+}
+
+void CpuBackend::DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) {
+  cpu::SumSquares(pool_, x, sum, workspace);
+}
+
+void CpuBackend::DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) {
+  cpu::ClipScale(sum, max_norm, scale);
+}
+
+void CpuBackend::DoAdamW(Stream, const AdamWArgs& args) { cpu::AdamW(pool_, args); }
+
+void CpuBackend::DoSgd(Stream, const SgdArgs& args) { cpu::Sgd(pool_, args); }
+
+}  // namespace ftune

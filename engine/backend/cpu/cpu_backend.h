@@ -1,0 +1,67 @@
+// The backend that computes on the CPU. Results do not depend on the number of threads: what is summed is cut
+// by shape alone and added in a fixed order.
+#pragma once
+
+#include <memory>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cpu/caching_allocator.h"
+#include "engine/backend/cpu/parallel.h"
+
+namespace ftune {
+
+struct CpuOptions {
+  int threads = 1;  // that compute, the caller's included
+};
+
+// Used by one thread at a time. Work is done when a call returns: the stream is not looked at.
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options);
+
+  bool computes() const override { return true; }
+  void Synchronize(Stream) override {}
+
+ protected:
+  std::shared_ptr<Storage> DoAllocate(int64_t bytes, Category category) override;
+  void DoUpload(Stream, std::span<const std::byte> from, const Tensor& to) override;
+  void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) override;
+  void DoZero(Stream, const Tensor& x) override;
+  void DoConvert(Stream, const Tensor& from, const Tensor& to) override;
+  void DoAdd(Stream, const Tensor& x, const Tensor& y) override;
+  void DoScale(Stream, const Tensor& x, float factor) override;
+  void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) override;
+  void DoAddBias(Stream, const Tensor& bias, const Tensor& y) override;
+  void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) override;
+  void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) override;
+  void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) override;
+  void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
+  void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
+  void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                        const Tensor& rstd) override;
+  void DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
+                              const Tensor& dx) override;
+  void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                               const Tensor& dw, const Tensor& workspace) override;
+  void DoRope(Stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
+              bool inverse) override;
+  void DoAttentionForward(Stream, const AttentionForwardArgs& args, const Tensor& workspace) override;
+  void DoAttentionBackward(Stream, const AttentionBackwardArgs& args, const Tensor& workspace) override;
+  void DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) override;
+  void DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& dgate,
+                        const Tensor& dup, const Tensor& out) override;
+  void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) override;
+  void DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
+                      const Tensor& loss) override;
+  void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) override;
+  void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) override;
+  void DoAdamW(Stream, const AdamWArgs& args) override;
+  void DoSgd(Stream, const SgdArgs& args) override;
+
+ private:
+  cpu::ThreadPool pool_;
+  // Shared with the storages: scratch memory of the base class outlives this object's members.
+  std::shared_ptr<cpu::CachingAllocator> allocator_;
+};
+
+}  // namespace ftune

@@ -1,0 +1,96 @@
+#include "engine/backend/cpu/elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/backend/cpu/dequant.h"
+#include "engine/backend/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/backend/cpu/elementwise.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target:
+#include "engine/backend/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ftune::cpu::HWY_NAMESPACE {
+
+void AddKernel(const float* x, int64_t count, float* y) {
+  ForVectors(count, [&](auto part, int64_t i)
+                        HWY_ATTR { part.Store(hn::Add(part.Load(y + i), part.Load(x + i)), y + i); });
+}
+
+void ScaleKernel(float factor, int64_t count, float* x) {
+  ForVectors(count, [&](auto part, int64_t i)
+                        HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), Set(factor)), x + i); });
+}
+
+}  // namespace ftune::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ftune::cpu {
+namespace {
+
+HWY_EXPORT(AddKernel);
+HWY_EXPORT(ScaleKernel);
+
+void ConvertRun(DType from_type, const std::byte* from, int64_t count, DType to_type, std::byte* to) {
+  if (from_type == to_type) {
+    std::memcpy(to, from, BytesFor(from_type, count));
+  } else if (from_type == DType::kF32) {
+    FromF32(to_type, reinterpret_cast<const float*>(from), count, to);
+  } else if (to_type == DType::kF32) {
+    ToF32(from_type, from, count, reinterpret_cast<float*>(to));
+  } else {
+    constexpr int64_t kRun = 1024;
+    float values[kRun];
+    for (int64_t i = 0; i < count; i += kRun) {
+      const int64_t n = std::min(kRun, count - i);
+      ToF32(from_type, from + BytesFor(from_type, i), n, values);
+      FromF32(to_type, values, n, to + BytesFor(to_type, i));
+    }
+  }
+}
+
+}  // namespace
+
+void Zero(ThreadPool& pool, const Tensor& x) {
+  ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
+    std::memset(RowBytes(x, row) + BytesFor(x.dtype(), begin), 0, BytesFor(x.dtype(), count));
+  });
+}
+
+void Convert(ThreadPool& pool, const Tensor& from, const Tensor& to) {
+  const bool contiguous = from.contiguous() && to.contiguous();
+  ParallelPieces(pool, to.rows(), to.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
+    ConvertRun(from.dtype(), RowBytes(from, row) + BytesFor(from.dtype(), begin), count, to.dtype(),
+               RowBytes(to, row) + BytesFor(to.dtype(), begin));
+  });
+}
+
+void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {
+  const bool contiguous = x.contiguous() && y.contiguous();
+  ParallelPieces(pool, x.rows(), x.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(AddKernel)
+    (x.f32() + row * x.stride() + begin, count, y.f32() + row * y.stride() + begin);
+  });
+}
+
+void Scale(ThreadPool& pool, const Tensor& x, float factor) {
+  ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(ScaleKernel)(factor, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void AddBias(ThreadPool& pool, const Tensor& bias, const Tensor& y) {
+  const F32Row row_bias(bias);
+  ParallelRows(pool, y.rows(), y.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(AddKernel)(row_bias.data(), y.cols(), y.f32() + row * y.stride());
+    }
+  });
+}
+
+}  // namespace ftune::cpu
+#endif

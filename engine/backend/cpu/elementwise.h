@@ -1,0 +1,15 @@
+// Zeroing, conversion, sums and scaling of whole tensors.
+#pragma once
+
+#include "engine/backend/cpu/parallel.h"
+#include "engine/tensor/tensor.h"
+
+namespace ftune::cpu {
+
+void Zero(ThreadPool& pool, const Tensor& x);
+void Convert(ThreadPool& pool, const Tensor& from, const Tensor& to);
+void Add(ThreadPool& pool, const Tensor& x, const Tensor& y);
+void Scale(ThreadPool& pool, const Tensor& x, float factor);
+void AddBias(ThreadPool& pool, const Tensor& bias, const Tensor& y);
+
+}  // namespace ftune::cpu

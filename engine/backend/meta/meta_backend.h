@@ -1,0 +1,54 @@
+// The counting backend: runs the engine's code without memory or arithmetic. Its ledger and its work counter are those
+// of the device that its WorkspaceSizes describe.
+#pragma once
+
+#include <memory>
+
+#include "engine/backend/backend.h"
+
+namespace ftune {
+
+class MetaBackend final : public Backend {
+ public:
+  explicit MetaBackend(std::unique_ptr<const WorkspaceSizes> sizes) : Backend(std::move(sizes)) {}
+
+  bool computes() const override { return false; }
+  void Synchronize(Stream) override {}
+
+ protected:
+  std::shared_ptr<Storage> DoAllocate(int64_t bytes, Category category) override {
+    return std::make_shared<Storage>(ledger(), category, bytes, nullptr, nullptr);
+  }
+  void DoUpload(Stream, std::span<const std::byte>, const Tensor&) override {}
+  void DoDownload(Stream, const Tensor&, std::span<std::byte>) override {}
+  void DoZero(Stream, const Tensor&) override {}
+  void DoConvert(Stream, const Tensor&, const Tensor&) override {}
+  void DoAdd(Stream, const Tensor&, const Tensor&) override {}
+  void DoScale(Stream, const Tensor&, float) override {}
+  void DoMatMul(Stream, const MatMulArgs&, const Tensor&) override {}
+  void DoAddBias(Stream, const Tensor&, const Tensor&) override {}
+  void DoBiasBackward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoEmbeddingForward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoEmbeddingBackward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoGatherRows(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoScatterRows(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoRmsNormForward(Stream, const Tensor&, const Tensor&, float, const Tensor&, const Tensor&) override {}
+  void DoRmsNormBackwardInput(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                              const Tensor&) override {}
+  void DoRmsNormBackwardWeight(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                               const Tensor&) override {}
+  void DoRope(Stream, const Tensor&, const Tensor&, const Tensor&, int64_t, bool) override {}
+  void DoAttentionForward(Stream, const AttentionForwardArgs&, const Tensor&) override {}
+  void DoAttentionBackward(Stream, const AttentionBackwardArgs&, const Tensor&) override {}
+  void DoSwiGluForward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoSwiGluBackward(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const Tensor&) override {}
+  void DoDropout(Stream, const Tensor&, const DropoutArgs&, bool, const Tensor&) override {}
+  void DoCrossEntropy(Stream, const Tensor&, const Tensor&, float, bool, const Tensor&) override {}
+  void DoSumSquares(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoClipScale(Stream, const Tensor&, float, const Tensor&) override {}
+  void DoAdamW(Stream, const AdamWArgs&) override {}
+  void DoSgd(Stream, const SgdArgs&) override {}
+};
+
+}  // namespace ftune

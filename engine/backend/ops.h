@@ -1,0 +1,107 @@
+// Arguments of the backend's ops. Activations are f32 [tokens, features] unless said otherwise; a "weight" operand may
+// be f32, bf16, f16 or a quantised type, its products are in f32.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/tensor/tensor.h"
+
+namespace ftune {
+
+// c[m, n] = alpha * op(a) op(b) + beta * c. a and c are f32; b may be a weight of any float type when a is not
+// transposed (then trans_b tells whether b is [n, k] (true) or [k, n]).
+struct MatMulArgs {
+  Tensor a;
+  bool trans_a = false;
+  Tensor b;
+  bool trans_b = false;
+  Tensor c;
+  float alpha = 1.0f;
+  float beta = 0.0f;
+
+  int64_t m() const { return trans_a ? a.cols() : a.rows(); }
+  int64_t k() const { return trans_a ? a.rows() : a.cols(); }
+  int64_t n() const { return trans_b ? b.rows() : b.cols(); }
+};
+
+// Queries [q_begin, q_begin + q_length) attend causally to keys [k_begin, k_begin + k_length): the last query sees the
+// last key, so query i sees keys up to i + k_length - q_length.
+struct AttentionSegment {
+  int32_t q_begin = 0;
+  int32_t q_length = 0;
+  int32_t k_begin = 0;
+  int32_t k_length = 0;
+  bool operator==(const AttentionSegment&) const = default;
+};
+
+struct AttentionShape {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // divides heads; query head h uses key head h / (heads / kv_heads)
+  int64_t head_dim = 0;
+  float scale = 1.0f;
+  int64_t window = 0;  // a query sees this many latest keys, itself included; 0 = all
+};
+
+struct AttentionForwardArgs {
+  AttentionShape shape;
+  const std::vector<AttentionSegment>* segments = nullptr;
+  Tensor q;    // [tq, heads * head_dim], rows may be strided
+  Tensor k;    // [tk, kv_heads * head_dim]
+  Tensor v;    // [tk, kv_heads * head_dim]
+  Tensor out;  // [tq, heads * head_dim]
+  Tensor lse;  // [tq, heads]: log of the sum of exponentials of the scaled scores; undefined if not wanted
+};
+
+// Overwrites dq, dk, dv. Tokens outside all segments get zeros.
+struct AttentionBackwardArgs {
+  AttentionShape shape;
+  const std::vector<AttentionSegment>* segments = nullptr;
+  Tensor q, k, v, out, lse, dout;
+  Tensor dq, dk, dv;
+};
+
+// Identifies the draws of one dropout: element (token, column) of site `site` in step `step`.
+struct DropoutArgs {
+  float probability = 0.0f;
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint64_t site = 0;         // which layer and linear, unique in the model
+  int64_t first_token = 0;  // global index, within the step, of row 0
+};
+
+// One contiguous range of a flat shard with its own weight decay.
+struct DecayRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+  float weight_decay = 0.0f;
+};
+
+// AdamW with decoupled decay (Loshchilov & Hutter, "Decoupled weight decay regularization", algorithm 2), as
+// torch.optim.AdamW computes it. All tensors are flat [1, n] f32; `low` (bf16 or f16), where defined, receives the
+// rounded new weights.
+struct AdamWArgs {
+  Tensor weights;  // f32: the weights themselves or their master copy
+  Tensor low;
+  Tensor gradients;
+  Tensor moment1, moment2;
+  Tensor gradient_scale;  // [1, 1] f32 on the device: gradients are multiplied by it (clipping)
+  std::vector<DecayRange> decay;
+  float learning_rate = 0.0f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  int64_t step = 1;  // 1-based
+};
+
+// torch.optim.SGD: weight decay is added to the gradient; no momentum.
+struct SgdArgs {
+  Tensor weights;
+  Tensor low;
+  Tensor gradients;
+  Tensor gradient_scale;
+  std::vector<DecayRange> decay;
+  float learning_rate = 0.0f;
+};
+
+}  // namespace ftune

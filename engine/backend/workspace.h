@@ -1,0 +1,22 @@
+// Scratch memory that a device's ops need. The real backend and the meta backend that stands for it ask the same
+// object, so that their ledgers agree.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backend/ops.h"
+
+namespace ftune {
+
+class WorkspaceSizes {
+ public:
+  virtual ~WorkspaceSizes() = default;
+  // Bytes, 0 if none is needed.
+  virtual int64_t MatMul(const MatMulArgs& args) const = 0;
+  virtual int64_t AttentionForward(const AttentionShape& shape) const = 0;
+  virtual int64_t AttentionBackward(const AttentionShape& shape) const = 0;
+  // Column sums over rows (bias and norm weight gradients, sums of squares), `cols` wide.
+  virtual int64_t ColumnReduction(int64_t rows, int64_t cols) const = 0;
+};
+
+}  // namespace ftune

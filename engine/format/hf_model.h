@@ -1,0 +1,28 @@
+// Opens a model: a Hugging Face folder or a GGUF file.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/format/weight_source.h"
+#include "engine/model/config.h"
+
+namespace ftune {
+
+struct ModelFiles {
+  ModelConfig config;
+  std::unique_ptr<WeightSource> weights;  // Hugging Face names
+  std::filesystem::path path;             // as given to OpenModel
+  bool is_gguf = false;
+  std::string config_json;  // the text of config.json; empty for GGUF
+};
+
+// Weights stay mapped, nothing is copied. Buffers that old files hold beside the weights
+// (rotary_emb.inv_freq) are left out, and so is an lm_head.weight that repeats the embedding of a tied model;
+// one that differs is an error. Whether each tensor that the model needs is there, in the right shape, is for
+// the caller, who knows what it needs.
+absl::StatusOr<ModelFiles> OpenModel(const std::filesystem::path& path);
+
+}  // namespace ftune

@@ -1,0 +1,40 @@
+// Writes a model as a Hugging Face folder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/dtype.h"
+#include "engine/format/hf_model.h"
+#include "engine/format/output_tensor.h"
+
+namespace ftune {
+
+inline constexpr int64_t kDefaultShardBytes = 5'000'000'000;
+
+// The folder that `base` was opened from, with other weights: the tokenizer's files and
+// generation_config.json byte for byte, config.json with its dtype field alone changed (to the type that most
+// bytes of the tensors have). For a GGUF base these files are made from its metadata. `folder` is made if
+// need be and must not be the base's own. lm_head.weight of a tied model is left out. config.json is written
+// last: a folder without it is not complete.
+absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& folder,
+                          std::span<const OutputTensor> tensors,
+                          int64_t max_shard_bytes = kDefaultShardBytes);
+
+// The tokenizer's part of it: what an adapter's folder gets too.
+absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder);
+
+// config.json of a model that has none, in transformers 4's dialect, which 5 reads too.
+std::string MakeConfigJson(const ModelConfig& config, DType dtype);
+
+// `config_json` with its dtype field (torch_dtype, dtype or both, as it has them) set.
+absl::StatusOr<std::string> WithDType(const std::string& config_json, DType dtype, const std::string& file);
+
+// Makes the folder, and those above it, if need be.
+absl::Status MakeFolder(const std::filesystem::path& folder);
+
+}  // namespace ftune

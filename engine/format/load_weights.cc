@@ -1,0 +1,98 @@
+#include "engine/format/load_weights.h"
+
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "engine/adapter/lora.h"
+
+namespace ftune {
+namespace {
+
+absl::Status CheckShape(const SourceTensor& tensor, const Parameter& parameter) {
+  if (tensor.shape == parameter.shape) return absl::OkStatus();
+  return DataError({.file = tensor.file,
+                    .key = tensor.name,
+                    .found = StrCat("shape [", StrJoin(tensor.shape, ", "), "]"),
+                    .expected = StrCat("[", StrJoin(parameter.shape, ", "), "], as config.json says")});
+}
+
+void CopyIn(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
+  std::vector<std::byte> reordered;
+  std::span<const std::byte> bytes = tensor.bytes;
+  if (tensor.interleaved_heads > 0 && backend.computes()) {
+    reordered.resize(bytes.size());
+    CopySourceTensor(tensor, reordered.data());
+    bytes = reordered;
+  }
+  if (tensor.dtype == parameter.dtype) {
+    backend.Upload(stream, bytes, parameter.value);
+    return;
+  }
+  const Tensor staged =
+      backend.Allocate(tensor.dtype, parameter.value.rows(), parameter.value.cols(), Category::kBuffers);
+  backend.Upload(stream, bytes, staged);
+  backend.Convert(stream, staged, parameter.value);
+}
+
+}  // namespace
+
+bool IsAdapterParameter(const std::string& name) { return name.ends_with(kLoraA) || name.ends_with(kLoraB); }
+
+absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
+                           const Parameter& parameter) {
+  if (!IsFloat(tensor.dtype)) {
+    return DataError({.file = tensor.file,
+                      .key = tensor.name,
+                      .found = StrCat("dtype ", Name(tensor.dtype)),
+                      .expected = "a floating-point type"});
+  }
+  FTUNE_RETURN_IF_ERROR(CheckShape(tensor, parameter));
+  CopyIn(backend, stream, tensor, parameter);
+  return absl::OkStatus();
+}
+
+ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
+                                    AdapterFactory adapter) {
+  return {.trainable = options.trainable,
+          .dtype =
+              [options, &source](const std::string& name, bool trainable) {
+                if (trainable) return options.trainable_dtype;
+                if (options.frozen_dtype) return *options.frozen_dtype;
+                const SourceTensor* tensor = source.Find(name);
+                return tensor != nullptr && IsFloat(tensor->dtype) && tensor->dtype != DType::kF64
+                           ? tensor->dtype
+                           : DType::kF32;
+              },
+          .adapter = std::move(adapter)};
+}
+
+absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source) {
+  std::set<std::string> used;
+  const std::string file = source.tensors().empty() ? "" : source.tensors().front().file;
+  for (const Parameter* parameter : model.parameters()) {
+    if (IsAdapterParameter(parameter->name)) continue;
+    const SourceTensor* tensor = source.Find(parameter->name);
+    if (tensor == nullptr) {
+      return DataError(
+          {.file = file,
+           .key = parameter->name,
+           .message = "the tensor is missing",
+           .hint = "the file does not match its config.json, or is incomplete: download it again"});
+    }
+    FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, *parameter));
+    used.insert(tensor->name);
+  }
+  for (const SourceTensor& tensor : source.tensors()) {
+    if (used.contains(tensor.name)) continue;
+    return DataError({.file = tensor.file,
+                      .key = tensor.name,
+                      .message = StrCat("unexpected tensor: a ", model.config().model_type,
+                                        " model as config.json ", "describes it has none of that name"),
+                      .hint = "the model has parts that ftune would ignore; it cannot be used as it is"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ftune

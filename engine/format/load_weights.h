@@ -1,0 +1,36 @@
+// Weights from a file into a model: how each parameter is stored, and its values.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/format/weight_source.h"
+#include "engine/model/model.h"
+
+namespace ftune {
+
+struct StorageOptions {
+  std::function<bool(const std::string& name)> trainable;
+  DType trainable_dtype = DType::kF32;
+  // Of frozen parameters; none: as they are in the file, plain or quantised.
+  std::optional<DType> frozen_dtype;
+};
+
+// Reads the file's dtypes, so `source` outlives the policy.
+ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
+                                    AdapterFactory adapter);
+
+// Part of an adapter, not of the base.
+bool IsAdapterParameter(const std::string& name);
+
+// One tensor into one parameter, converted. Errors: another shape, no floating-point type.
+absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
+                           const Parameter& parameter);
+
+// Fills the base parameters (all but an adapter's). A tensor that is missing, of the wrong shape or
+// unexpected is an error that names it and its file.
+absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source);
+
+}  // namespace ftune

@@ -1,0 +1,52 @@
+// LoRA adapters as PEFT stores them: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/format/output_tensor.h"
+#include "engine/format/weight_source.h"
+
+namespace ftune {
+
+struct PeftConfig {
+  int64_t r = 8;
+  double alpha = 8.0;
+  double dropout = 0.0;
+  // Module suffixes, or one text: a regular expression or "all-linear".
+  std::variant<std::vector<std::string>, std::string> target_modules;
+  bool use_rslora = false;
+  bool use_dora = false;
+  std::vector<std::string> modules_to_save;
+  std::string base_model;  // name or path; may be empty
+  // Fields that change what the adapter computes, beside those above, with their values as JSON.
+  std::vector<std::pair<std::string, std::string>> other_features;
+};
+
+// Reads FOLDER/adapter_config.json. Features that ftune does not have are returned, not refused.
+absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder);
+// An error that names the first feature that ftune does not have. `file` is named in it.
+absl::Status CheckSupported(const PeftConfig& config, const std::string& file);
+
+struct PeftAdapter {
+  PeftConfig config;
+  // FOLDER/adapter_model.safetensors, without PEFT's "base_model.model." before the names:
+  // "model.layers.0.self_attn.q_proj.lora_A.weight".
+  std::unique_ptr<WeightSource> weights;
+};
+// An adapter that ftune supports.
+absl::StatusOr<PeftAdapter> OpenPeftAdapter(const std::filesystem::path& folder);
+
+// Writes both files; names of tensors as in PeftAdapter::weights. The folder is made if need be.
+absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftConfig& config,
+                              std::span<const OutputTensor> tensors);
+
+}  // namespace ftune

@@ -1,0 +1,61 @@
+// A block: embedding, decoder layer or head. It is where a pipeline cuts, what activation checkpointing
+// recomputes, what ZeRO-3 gathers and what the planner lists. Backward comes in two halves, so that a
+// schedule may run the second later or, where nothing is trained, not at all.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "engine/model/context.h"
+#include "engine/model/parameter_store.h"
+
+namespace ftune {
+
+// What an adapter keeps of one linear between forward and backward.
+struct AdapterSaved {
+  Tensor low;   // [tokens, ranks]: the input's projection
+  Tensor dlow;  // its gradient
+};
+
+// The activations that a block keeps for one microbatch, owned by (block, microbatch). Slots are numbered by
+// the block.
+struct Saved {
+  static constexpr int kSlots = 20;
+  std::array<Tensor, kSlots> slots;
+  std::array<AdapterSaved, 4> adapters;
+
+  Tensor& operator[](int slot) { return slots[slot]; }
+  void Clear() { *this = Saved(); }
+};
+
+// Whether a decoder block recomputes in backward what it could have kept.
+enum class Keep {
+  kAll,
+  kProducts,  // matrix products only; norms, activation functions and attention are recomputed
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+
+  ParameterStore& store() { return store_; }
+  const ParameterStore& store() const { return store_; }
+
+  // After the store is allocated: takes the views that the layers use.
+  virtual void Bind() {}
+
+  // x [tokens, hidden] → y. `saved`, where given, is filled with what backward needs. Where `output_needed`
+  // is false (recomputation), the products that only make y may be left out and y is undefined.
+  virtual Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) = 0;
+
+  // dy → dx, undefined unless `dx_needed`. `dy` may be overwritten. With `with_weights` the parameters'
+  // gradients are added at once; otherwise `saved` then holds what BackwardWeight needs.
+  virtual Tensor BackwardInput(const Context& context, const Tensor& dy, Saved& saved, bool dx_needed,
+                               bool with_weights) = 0;
+  virtual void BackwardWeight(const Context& context, Saved& saved) = 0;
+
+ private:
+  ParameterStore store_;
+};
+
+}  // namespace ftune

@@ -1,0 +1,25 @@
+// The token embedding.
+#pragma once
+
+#include "engine/model/block.h"
+#include "engine/model/config.h"
+#include "engine/model/linear.h"
+
+namespace ftune {
+
+class EmbeddingBlock final : public Block {
+ public:
+  EmbeddingBlock(const ModelConfig& config, const ParameterPolicy& policy);
+
+  const Parameter& weight() const { return *weight_; }
+
+  Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) override;
+  Tensor BackwardInput(const Context& context, const Tensor& dy, Saved& saved, bool dx_needed,
+                       bool with_weights) override;
+  void BackwardWeight(const Context& context, Saved& saved) override;
+
+ private:
+  Parameter* weight_;
+};
+
+}  // namespace ftune

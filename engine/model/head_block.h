@@ -1,0 +1,37 @@
+// Final norm, language-model head and cross-entropy, fused in chunks over the tokens that are trained: the
+// logits of a batch never exist at once, and tokens that do not count are not computed.
+#pragma once
+
+#include "engine/model/block.h"
+#include "engine/model/config.h"
+#include "engine/model/embedding_block.h"
+#include "engine/model/rms_norm.h"
+
+namespace ftune {
+
+class HeadBlock final : public Block {
+ public:
+  // A tied head uses the embedding's weight; `embedding` then outlives this block.
+  HeadBlock(const ModelConfig& config, const ParameterPolicy& policy, const EmbeddingBlock* embedding);
+
+  // Adds the sum of token losses to context.loss and returns an undefined tensor. In training the gradients
+  // are made here, where the logits are: those of the parameters are added to theirs at once, that of x is
+  // kept in `saved`.
+  Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) override;
+  Tensor BackwardInput(const Context& context, const Tensor& dy, Saved& saved, bool dx_needed,
+                       bool with_weights) override;
+  void BackwardWeight(const Context& context, Saved& saved) override;
+
+  // Logits [rows, vocab] of the rows of x [rows, hidden]: for generation.
+  Tensor Logits(const Context& context, const Tensor& x) const;
+
+  // Rows of a chunk of logits: as many as keep it within 32 MiB, at least 16.
+  static int64_t ChunkRows(int64_t vocab_size);
+
+ private:
+  RmsNorm norm_;
+  const Parameter* weight_;  // [vocab, hidden]
+  int64_t vocab_size_;
+};
+
+}  // namespace ftune

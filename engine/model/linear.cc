@@ -1,0 +1,108 @@
+#include "engine/model/linear.h"
+
+namespace ftune {
+
+Parameter& ParameterPolicy::Declare(ParameterStore& store, const std::string& name,
+                                    std::vector<int64_t> shape, bool decay) const {
+  const bool trains = trainable(name);
+  return store.Declare(name, std::move(shape), dtype(name, trains), trains, decay);
+}
+
+Linear::Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterStore& store) {
+  for (const LinearPart& part : site.parts) {
+    PartParameters p;
+    p.weight = &policy.Declare(store, part.module + ".weight", {part.out_features, site.in_features}, true);
+    p.first_column = out_features_;
+    p.out_features = part.out_features;
+    out_features_ += part.out_features;
+    parts_.push_back(p);
+  }
+  // After all weights, so that those lie side by side.
+  for (size_t i = 0; i < site.parts.size(); ++i) {
+    if (!site.parts[i].bias) continue;
+    parts_[i].bias =
+        &policy.Declare(store, site.parts[i].module + ".bias", {site.parts[i].out_features}, false);
+  }
+  if (policy.adapter) adapter_ = policy.adapter(site, store);
+}
+
+void Linear::Bind() {
+  std::vector<Tensor> values, gradients;
+  for (const PartParameters& p : parts_) {
+    values.push_back(p.weight->value);
+    gradients.push_back(p.weight->gradient);
+  }
+  const Tensor joined = JoinRows(values);
+  const bool all_frozen = !gradients[0].defined() && joined.defined();
+  const Tensor joined_gradient = JoinRows(gradients);
+  pieces_.clear();
+  if (joined.defined() && (all_frozen || joined_gradient.defined())) {
+    pieces_.push_back({joined, joined_gradient, 0});
+  } else {
+    for (const PartParameters& p : parts_) {
+      pieces_.push_back({p.weight->value, p.weight->gradient, p.first_column});
+    }
+  }
+  if (adapter_) adapter_->Bind();
+}
+
+bool Linear::has_trainable() const {
+  if (adapter_) return true;
+  for (const PartParameters& p : parts_) {
+    if (p.weight->trainable || (p.bias != nullptr && p.bias->trainable)) return true;
+  }
+  return false;
+}
+
+void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, bool accumulate,
+                     AdapterSaved* saved) const {
+  for (const Piece& piece : pieces_) {
+    context.backend.MatMul(context.stream, {.a = x,
+                                            .b = piece.weight,
+                                            .trans_b = true,
+                                            .c = y.Cols(piece.first_column, piece.weight.rows()),
+                                            .beta = accumulate ? 1.0f : 0.0f});
+  }
+  for (const PartParameters& p : parts_) {
+    if (p.bias == nullptr) continue;
+    context.backend.AddBias(context.stream, p.bias->value, y.Cols(p.first_column, p.out_features));
+  }
+  if (adapter_) adapter_->Forward(context, x, y, saved);
+}
+
+void Linear::ForwardAdapterOnly(const Context& context, const Tensor& x, AdapterSaved* saved) const {
+  if (adapter_) adapter_->Forward(context, x, Tensor(), saved);
+}
+
+void Linear::BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
+                           AdapterSaved& saved) const {
+  if (dx.defined()) {
+    float beta = 0.0f;
+    for (const Piece& piece : pieces_) {
+      context.backend.MatMul(
+          context.stream,
+          {.a = dy.Cols(piece.first_column, piece.weight.rows()), .b = piece.weight, .c = dx, .beta = beta});
+      beta = 1.0f;
+    }
+  }
+  if (adapter_) adapter_->BackwardInput(context, dy, dx, saved);
+}
+
+void Linear::BackwardWeight(const Context& context, const Tensor& dy, const Tensor& x,
+                            const AdapterSaved& saved) const {
+  for (const Piece& piece : pieces_) {
+    if (!piece.gradient.defined()) continue;
+    context.backend.MatMul(context.stream, {.a = dy.Cols(piece.first_column, piece.weight.rows()),
+                                            .trans_a = true,
+                                            .b = x,
+                                            .c = piece.gradient,
+                                            .beta = 1.0f});
+  }
+  for (const PartParameters& p : parts_) {
+    if (p.bias == nullptr || !p.bias->trainable) continue;
+    context.backend.BiasBackward(context.stream, dy.Cols(p.first_column, p.out_features), p.bias->gradient);
+  }
+  if (adapter_) adapter_->BackwardWeight(context, dy, x, saved);
+}
+
+}  // namespace ftune

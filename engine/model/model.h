@@ -1,0 +1,44 @@
+// A decoder-only transformer as a list of blocks: embedding, decoder layers, head.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/block.h"
+#include "engine/model/config.h"
+#include "engine/model/decoder_block.h"
+#include "engine/model/embedding_block.h"
+#include "engine/model/head_block.h"
+
+namespace ftune {
+
+class Model {
+ public:
+  // Declares and allocates the parameters; their values are undefined until loaded. Positions up to
+  // `max_length` can be used.
+  Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
+        int64_t max_length);
+
+  const ModelConfig& config() const { return config_; }
+  std::vector<std::unique_ptr<Block>>& blocks() { return blocks_; }
+  HeadBlock& head() { return *head_; }
+
+  void set_keep(Keep keep);
+  void AllocateGradients(Backend& backend, Stream stream);
+
+  // All parameters, in order of blocks.
+  std::vector<Parameter*> parameters();
+  std::vector<const Parameter*> parameters() const;
+  Parameter* Find(std::string_view name);
+
+ private:
+  void BindAll();
+
+  ModelConfig config_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<DecoderBlock*> decoders_;
+  HeadBlock* head_ = nullptr;
+};
+
+}  // namespace ftune

@@ -1,0 +1,87 @@
+#include "engine/model/parameter_store.h"
+
+#include <cassert>
+#include <functional>
+#include <numeric>
+
+namespace ftune {
+namespace {
+
+int64_t Columns(const Parameter& p) { return p.shape.size() == 2 ? p.shape[1] : p.shape[0]; }
+int64_t RowCount(const Parameter& p) { return p.shape.size() == 2 ? p.shape[0] : 1; }
+
+// Frozen tensors start on cache lines. Matrices whose bytes are whole lines thus still lie side by side.
+int64_t FrozenBytes(const Parameter& p) {
+  constexpr int64_t kLine = 64;
+  return (BytesFor(p.dtype, p.size()) + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+int64_t Parameter::size() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+Parameter& ParameterStore::Declare(std::string name, std::vector<int64_t> shape, DType dtype, bool trainable,
+                                   bool decay) {
+  assert(!flat_values_.defined() && !frozen_.defined());
+  Parameter& p = parameters_.emplace_back();
+  p.name = std::move(name);
+  p.shape = std::move(shape);
+  p.dtype = dtype;
+  p.trainable = trainable;
+  p.decay = decay;
+  return p;
+}
+
+void ParameterStore::Allocate(Backend& backend) {
+  DType trainable_dtype = DType::kF32;
+  int64_t frozen_bytes = 0;
+  for (Parameter& p : parameters_) {
+    if (p.trainable) {
+      assert(trainable_size_ == 0 || p.dtype == trainable_dtype);
+      trainable_dtype = p.dtype;
+      p.offset = trainable_size_;
+      trainable_size_ += p.size();
+    } else {
+      frozen_bytes += FrozenBytes(p);
+    }
+  }
+  if (trainable_size_ > 0) {
+    flat_values_ = backend.Allocate(trainable_dtype, 1, trainable_size_, Category::kWeights);
+  }
+  if (frozen_bytes > 0) frozen_ = backend.Allocate(DType::kU8, 1, frozen_bytes, Category::kWeights);
+  int64_t frozen_offset = 0;
+  for (Parameter& p : parameters_) {
+    const Tensor& home = p.trainable ? flat_values_ : frozen_;
+    const int64_t offset = p.trainable ? BytesFor(p.dtype, p.offset) : frozen_offset;
+    p.value = Tensor(home.storage(), offset, p.dtype, RowCount(p), Columns(p));
+    if (!p.trainable) frozen_offset += FrozenBytes(p);
+  }
+}
+
+void ParameterStore::AllocateGradients(Backend& backend, Stream stream) {
+  if (trainable_size_ == 0) return;
+  flat_gradients_ = backend.Allocate(1, trainable_size_, Category::kGradients);
+  backend.Zero(stream, flat_gradients_);
+  for (Parameter& p : parameters_) {
+    if (!p.trainable) continue;
+    p.gradient = Tensor(flat_gradients_.storage(), BytesFor(DType::kF32, p.offset), DType::kF32, RowCount(p),
+                        Columns(p));
+  }
+}
+
+Tensor JoinRows(const std::vector<Tensor>& parts) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& part = parts[i];
+    if (!part.defined() || !part.contiguous()) return {};
+    if (part.storage() != parts[0].storage() || part.dtype() != parts[0].dtype()) return {};
+    if (part.cols() != parts[0].cols()) return {};
+    if (part.offset() != parts[0].offset() + BytesFor(part.dtype(), rows * part.cols())) return {};
+    rows += part.rows();
+  }
+  return Tensor(parts[0].storage(), parts[0].offset(), parts[0].dtype(), rows, parts[0].cols());
+}
+
+}  // namespace ftune

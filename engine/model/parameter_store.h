@@ -1,0 +1,58 @@
+// The parameters of one block: views into flat storage. Trainable ones lie side by side, without gaps, in one
+// flat tensor with a flat gradient of the same layout (what an optimizer or a reduction works on); frozen
+// ones lie in another, each in the dtype that it has in the file.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/backend/backend.h"
+
+namespace ftune {
+
+struct Parameter {
+  std::string name;            // global: Hugging Face's parameter name
+  std::vector<int64_t> shape;  // global
+  DType dtype = DType::kF32;   // as stored here
+  bool trainable = false;
+  bool decay = false;  // weight decay applies (not to norms and biases)
+
+  Tensor value;        // [shape[0], shape[1]], or [1, shape[0]]
+  Tensor gradient;     // f32, like value; undefined if frozen
+  int64_t offset = 0;  // of the first element in the flat trainable tensor
+
+  int64_t size() const;
+};
+
+class ParameterStore {
+ public:
+  // The reference stays valid. Values exist after Allocate.
+  Parameter& Declare(std::string name, std::vector<int64_t> shape, DType dtype, bool trainable, bool decay);
+
+  // All trainable parameters must have one dtype.
+  void Allocate(Backend& backend);
+  void AllocateGradients(Backend& backend, Stream stream);
+
+  std::deque<Parameter>& parameters() { return parameters_; }
+  const std::deque<Parameter>& parameters() const { return parameters_; }
+  int64_t trainable_size() const { return trainable_size_; }
+  const Tensor& flat_values() const { return flat_values_; }  // [1, trainable_size]; undefined if that is 0
+  const Tensor& flat_gradients() const { return flat_gradients_; }  // f32, same
+  bool has_trainable() const { return trainable_size_ > 0; }
+
+ private:
+  std::deque<Parameter> parameters_;  // a deque keeps references valid while it grows
+  int64_t trainable_size_ = 0;
+  Tensor flat_values_;
+  Tensor flat_gradients_;
+  Tensor frozen_;
+};
+
+// The views of consecutive parameters as one matrix of all their rows; undefined if they do not lie side by
+// side in storage with one dtype and width.
+Tensor JoinRows(const std::vector<Tensor>& parts);
+
+}  // namespace ftune

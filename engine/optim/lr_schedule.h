@@ -1,0 +1,22 @@
+// The learning rate as a pure function of the step.
+#pragma once
+
+#include <cstdint>
+
+namespace ftune {
+
+enum class LrSchedule { kConstant, kLinear, kCosine };
+
+struct LrOptions {
+  LrSchedule schedule = LrSchedule::kCosine;
+  double peak = 2e-5;
+  double min_ratio = 0.0;  // of the peak, reached at the end
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 1;
+};
+
+// For 0-based `step`. Warm-up is linear from 0: step s of w has peak * s / w; then the schedule runs from the peak at
+// step w to peak * min_ratio at step total_steps, as transformers' get_…_schedule_with_warmup.
+double LearningRate(const LrOptions& options, int64_t step);
+
+}  // namespace ftune

@@ -1,0 +1,66 @@
+// Executes a schedule's actions on a model's blocks.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "data/loader/batch.h"
+#include "engine/model/model.h"
+#include "parallel/schedule/schedule.h"
+
+namespace ftune {
+
+// Which activations are kept from forward to backward, and which are made again.
+struct RecomputePolicy {
+  enum class Mode {
+    kNone,       // all are kept
+    kSelective,  // matrix products are kept; norms, activation functions and attention are recomputed
+    kEveryNth,   // of every n-th decoder block only the input is kept, the block is recomputed
+  };
+  Mode mode = Mode::kNone;
+  int every = 1;
+};
+
+// What all microbatches of a step share.
+struct StepCoordinates {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  float loss_scale = 1.0f;  // 1 ÷ trained tokens of the global batch
+  Tensor loss;              // [1, 1] f64, to which token losses are added
+};
+
+class Runner {
+ public:
+  // `model` outlives the runner and has its gradients allocated.
+  Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute);
+
+  // Runs all actions, or, once stop() says so, those up to the end of a microbatch; returns whether all ran.
+  // Gradients are added to what is there.
+  bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
+           const StepCoordinates& coordinates, const std::function<bool()>& stop);
+
+  // Adds the token losses of `batch` to `loss`, without gradients.
+  void Evaluate(const Batch& batch, const Tensor& loss);
+
+ private:
+  // What lives from a microbatch's forward to its last backward.
+  struct InFlight {
+    DeviceBatch batch;
+    std::vector<Saved> saved;   // one a block
+    std::vector<Tensor> inputs;  // of the blocks to be recomputed
+  };
+
+  Context MakeContext(const InFlight& flight, const StepCoordinates& coordinates);
+  void Forward(InFlight& flight, const Context& context);
+  void Backward(InFlight& flight, const Context& context, bool with_weights);
+  void BackwardWeight(InFlight& flight, const Context& context);
+  bool Recomputed(size_t block) const;
+
+  Backend& backend_;
+  Stream stream_;
+  Model& model_;
+  RecomputePolicy recompute_;
+  std::vector<bool> trainable_before_;  // a block's input gradient is needed
+};
+
+}  // namespace ftune

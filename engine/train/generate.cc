@@ -1,0 +1,114 @@
+#include "engine/train/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+constexpr uint64_t kSamplingPurpose = 0x73616d706c65;  // keeps these draws apart from other uses of the seed
+
+std::vector<KvCache> MakeCache(Backend& backend, const ModelConfig& config, int64_t length) {
+  std::vector<KvCache> cache(config.num_layers);
+  for (KvCache& layer : cache) {
+    layer.keys = backend.Allocate(length, config.num_kv_heads * config.head_dim, Category::kBuffers);
+    layer.values = backend.Allocate(length, config.num_kv_heads * config.head_dim, Category::kBuffers);
+  }
+  return cache;
+}
+
+// Runs the blocks below the head.
+Tensor HiddenStates(Model& model, const Context& context) {
+  Tensor x;
+  auto& blocks = model.blocks();
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) x = blocks[i]->Forward(context, x, nullptr, true);
+  return x;
+}
+
+std::vector<float> DownloadLogits(Backend& backend, Stream stream, const Tensor& logits) {
+  std::vector<float> values(logits.size());
+  backend.Download(stream, logits, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace
+
+int32_t SampleToken(std::vector<float>& logits, const GenerateOptions& options, uint64_t index) {
+  if (options.temperature <= 0.0) {
+    return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+  const double top = logits[order[0]];
+  std::vector<double> weights(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    weights[i] = std::exp((logits[order[i]] - top) / options.temperature);
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+
+  // The smallest set of likeliest tokens that holds top_p of the probability; never empty.
+  double nucleus = 0.0;
+  size_t kept = 0;
+  while (kept < order.size()) {
+    nucleus += weights[kept++];
+    if (nucleus >= options.top_p * total) break;
+  }
+  double draw = UniformFloat(Philox(options.seed, index, kSamplingPurpose)[0]) * nucleus;
+  for (size_t i = 0; i < kept; ++i) {
+    draw -= weights[i];
+    if (draw < 0.0) return order[i];
+  }
+  return order[kept - 1];
+}
+
+absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, Model& model,
+                                              int64_t max_length, const std::vector<int32_t>& prompt,
+                                              const GenerateOptions& options,
+                                              const std::function<bool(int32_t)>& on_token) {
+  const int64_t prompt_length = static_cast<int64_t>(prompt.size());
+  if (prompt.empty()) {
+    return UsageError({.key = "--prompt", .found = "an empty prompt", .expected = "at least one token"});
+  }
+  if (prompt_length >= max_length) {
+    return UsageError({.key = "--prompt",
+                       .found = StrCat(prompt_length, " tokens"),
+                       .expected = StrCat("fewer than the model's context of ", max_length)});
+  }
+  const int64_t length = std::min(max_length, prompt_length + options.max_new_tokens);
+  std::vector<KvCache> cache = MakeCache(backend, model.config(), length);
+
+  std::vector<int32_t> fresh = prompt;
+  std::vector<int32_t> generated;
+  int64_t cached = 0;
+  while (prompt_length + static_cast<int64_t>(generated.size()) < length) {
+    const DeviceBatch batch = UploadTokens(backend, stream, fresh, cached);
+    const Context context = {
+        .backend = backend, .stream = stream, .batch = batch, .cache = &cache, .cached = cached};
+    const Tensor hidden = HiddenStates(model, context);
+    std::vector<float> logits =
+        DownloadLogits(backend, stream, model.head().Logits(context, hidden.Rows(hidden.rows() - 1, 1)));
+    cached += static_cast<int64_t>(fresh.size());
+
+    const int32_t token = SampleToken(logits, options, static_cast<uint64_t>(cached));
+    generated.push_back(token);
+    fresh = {token};
+    if (on_token && !on_token(token)) break;
+    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), token) != options.stop_ids.end()) break;
+  }
+  return generated;
+}
+
+std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, const std::vector<int32_t>& ids) {
+  const DeviceBatch batch = UploadTokens(backend, stream, ids, 0);
+  const Context context = {.backend = backend, .stream = stream, .batch = batch};
+  return DownloadLogits(backend, stream, model.head().Logits(context, HiddenStates(model, context)));
+}
+
+}  // namespace ftune

@@ -1,0 +1,41 @@
+// What a training run tells while it runs. The log, the progress display and the summary all read these.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/tensor/ledger.h"
+
+namespace ftune {
+
+struct StepReport {
+  int64_t step = 0;  // 1-based
+  int64_t total_steps = 0;
+  double epoch = 0.0;  // epochs of data consumed after this step
+  double loss = 0.0;   // Σ token losses ÷ trained tokens of the global batch
+  double learning_rate = 0.0;
+  double grad_norm = 0.0;
+  int64_t tokens = 0;          // of the samples in this step, packing gaps not counted
+  int64_t trained_tokens = 0;  // of those, the ones in the loss
+  double step_seconds = 0.0;
+  double data_wait_seconds = 0.0;
+  double tokens_per_second = 0.0;
+  double flops_per_second = 0.0;  // useful work; recomputation is not counted
+  MemoryUse memory;               // at the step's peak
+};
+
+struct EvalReport {
+  int64_t step = 0;
+  double epoch = 0.0;
+  double loss = 0.0;
+  int64_t tokens = 0;  // trained tokens of the evaluation set
+  double seconds = 0.0;
+};
+
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void OnStep(const StepReport& report) = 0;
+  virtual void OnEval(const EvalReport& report) = 0;
+};
+
+}  // namespace ftune

@@ -1,0 +1,58 @@
+// One training step: the gradient of the one loss over a global batch, clipped, applied.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "data/loader/batch.h"
+#include "engine/optim/optimizer.h"
+#include "engine/pipeline/runner.h"
+
+namespace ftune {
+
+struct StepInput {
+  int64_t step = 1;  // 1-based: keys dropout, counts for bias correction
+  std::vector<Batch> microbatches;
+  int64_t trained_tokens = 0;  // of the global batch: what the loss is divided by
+  float learning_rate = 0.0f;
+};
+
+struct StepOutput {
+  bool completed = false;  // false: stopped between microbatches, nothing was changed
+  double loss = 0.0;       // Σ token losses ÷ trained tokens
+  double grad_norm = 0.0;  // before clipping, over all trainable parameters
+};
+
+class TrainStep {
+ public:
+  struct Options {
+    uint64_t seed = 42;
+    std::optional<float> max_grad_norm = 1.0f;
+    RecomputePolicy recompute;
+  };
+
+  // All outlive the step.
+  TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options);
+
+  // Leaves the weights as they were where the loss or the gradient norm is not finite.
+  StepOutput Run(const StepInput& input, const std::function<bool()>& stop);
+
+  Runner& runner() { return runner_; }
+
+ private:
+  void ZeroGradients();
+  double ReadScalar(const Tensor& scalar);
+
+  Backend& backend_;
+  Stream stream_;
+  Model& model_;
+  Optimizer& optimizer_;
+  Options options_;
+  Runner runner_;
+  Tensor loss_;            // [1, 1] f64
+  Tensor sum_of_squares_;  // [1, 1] f64
+  Tensor gradient_scale_;  // [1, 1] f32
+};
+
+}  // namespace ftune

@@ -1,0 +1,144 @@
+#include "engine/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_rate) {
+  return UserError(
+      ExitCode::kNotFinite,
+      {.key = StrCat("step ", step),
+       .found = StrCat("loss ", output.loss, ", gradient norm ", output.grad_norm),
+       .expected = "finite numbers",
+       .hint = StrCat("lower optimizer.learning_rate (", learning_rate,
+                      " at this step) or raise the warm-up, and look at the data of this step")});
+}
+
+}  // namespace
+
+Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
+                 const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer)
+    : backend_(backend),
+      stream_(stream),
+      data_(data),
+      evaluation_(evaluation),
+      options_(options),
+      observer_(observer),
+      step_(backend, stream, model, optimizer, options.step) {
+  options_.learning_rate.total_steps = data.total_steps();
+}
+
+absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
+  TrainSummary summary;
+  if (evaluation_ != nullptr && options_.eval_on_start) {
+    FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(0));
+  }
+  for (int64_t done = 0; done < data_.total_steps();) {
+    const double start = Now();
+    const double flops_before = backend_.work().useful_flops;
+    backend_.ledger().ResetPeak();
+    const StepInput input = NextInput(done);
+    const double wait = Now() - start;
+
+    const StepOutput output = step_.Run(input, stop);
+    if (!output.completed) {
+      summary.stopped = true;
+      return summary;
+    }
+    if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
+      return NotFinite(input.step, output, input.learning_rate);
+    }
+    ++done;
+    summary.steps = done;
+    summary.loss = output.loss;
+    if (done % options_.report_every == 0 || done == data_.total_steps()) {
+      Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
+    }
+    if (EvaluationDue(done)) {
+      FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(done));
+    }
+  }
+  return summary;
+}
+
+StepInput Trainer::NextInput(int64_t done) const {
+  StepInput input;
+  input.step = done + 1;
+  input.trained_tokens = data_.TrainedTokens(done);
+  input.learning_rate = static_cast<float>(LearningRate(options_.learning_rate, done));
+  for (int64_t i = 0; i < data_.MicroBatches(done); ++i) {
+    input.microbatches.push_back(data_.MicroBatch(done, i));
+  }
+  return input;
+}
+
+void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds,
+                     double wait, double flops) {
+  StepReport report;
+  report.step = done;
+  report.total_steps = data_.total_steps();
+  report.epoch = EpochAfter(done);
+  report.loss = output.loss;
+  report.learning_rate = input.learning_rate;
+  report.grad_norm = output.grad_norm;
+  for (const Batch& batch : input.microbatches) report.tokens += batch.used_tokens;
+  report.trained_tokens = input.trained_tokens;
+  report.step_seconds = seconds;
+  report.data_wait_seconds = wait;
+  report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
+  report.flops_per_second = flops / seconds;
+  report.memory = backend_.ledger().peak();
+  observer_.OnStep(report);
+}
+
+double Trainer::EpochAfter(int64_t done) const { return done == 0 ? 0.0 : data_.EpochsAfter(done - 1); }
+
+bool Trainer::EvaluationDue(int64_t done) const {
+  if (evaluation_ == nullptr) return false;
+  if (done == data_.total_steps()) return true;
+  return options_.eval_steps && done % *options_.eval_steps == 0;
+}
+
+absl::StatusOr<double> Trainer::Evaluate(int64_t done) {
+  const double start = Now();
+  const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_);
+  if (!std::isfinite(result.loss)) {
+    return UserError(ExitCode::kNotFinite,
+                     {.key = StrCat("evaluation at step ", done),
+                      .found = StrCat("loss ", result.loss),
+                      .expected = "a finite number",
+                      .hint = "look at the model's weights and at the evaluation data"});
+  }
+  observer_.OnEval({.step = done,
+                    .epoch = EpochAfter(done),
+                    .loss = result.loss,
+                    .tokens = result.tokens,
+                    .seconds = Now() - start});
+  return result.loss;
+}
+
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan) {
+  const Tensor sum = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
+  backend.Zero(stream, sum);
+  EvalResult result;
+  for (int64_t step = 0; step < plan.total_steps(); ++step) {
+    for (int64_t i = 0; i < plan.MicroBatches(step); ++i) runner.Evaluate(plan.MicroBatch(step, i), sum);
+    result.tokens += plan.TrainedTokens(step);
+  }
+  double value = 0.0;
+  backend.Download(stream, sum, std::as_writable_bytes(std::span(&value, 1)));
+  result.loss = value / static_cast<double>(result.tokens);
+  return result;
+}
+
+}  // namespace ftune

@@ -1,0 +1,66 @@
+// The training loop: steps, evaluations, reports, until the last step or a stop.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/loader/data_plan.h"
+#include "engine/optim/lr_schedule.h"
+#include "engine/train/reports.h"
+#include "engine/train/step.h"
+
+namespace ftune {
+
+struct TrainerOptions {
+  TrainStep::Options step;
+  LrOptions learning_rate;  // total_steps is set from the data
+  // Evaluate every this many steps (and after the last); none: not between start and end.
+  std::optional<int64_t> eval_steps;
+  bool eval_on_start = true;
+  int64_t report_every = 1;
+};
+
+struct TrainSummary {
+  int64_t steps = 0;                // done
+  std::optional<double> loss;       // of the last step
+  std::optional<double> eval_loss;  // of the last evaluation
+  bool stopped = false;             // by `stop`, before the last step
+};
+
+class Trainer {
+ public:
+  // All outlive the trainer. `evaluation` may be null.
+  Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
+          const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer);
+
+  // An error (kNotFinite) where loss or gradient are not finite: the weights are then those of the step
+  // before.
+  absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
+
+ private:
+  StepInput NextInput(int64_t done) const;
+  void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
+              double flops);
+  absl::StatusOr<double> Evaluate(int64_t done);
+  double EpochAfter(int64_t done) const;
+  bool EvaluationDue(int64_t done) const;
+
+  Backend& backend_;
+  Stream stream_;
+  const DataPlan& data_;
+  const DataPlan* evaluation_;
+  TrainerOptions options_;
+  TrainObserver& observer_;
+  TrainStep step_;
+};
+
+// Mean loss per trained token over a plan, without gradients.
+struct EvalResult {
+  double loss = 0.0;
+  int64_t tokens = 0;
+};
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan);
+
+}  // namespace ftune

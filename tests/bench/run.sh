@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Compares ftune with PyTorch on SmolLM2-135M: speed, memory, time to the first step. About an hour on two cores;
+# arguments go to bench.py (--modes lora --data text --packs 1 for a short look). Run it on an idle machine.
+set -euo pipefail
+cd "$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")"
+export FTUNE_CACHE="${FTUNE_CACHE:-$PWD/.cache}"
+python="${FTUNE_TEST_PYTHON:-$FTUNE_CACHE/test-venv/bin/python}"
+build=build/release
+work="$FTUNE_CACHE/bench"
+
+die() { echo "bench: error: $*" >&2; exit 2; }
+
+[[ -x $python ]] || die "no $python; tests/run.sh makes it"
+[[ -x $build/ftune ]] || die "no $build/ftune; cmake --preset release && cmake --build --preset release makes it"
+
+model="$work/model"
+if [[ ! -f $model/config.json ]]; then
+  # Both sides read the same file in the precision that they compute in.
+  gguf="$(recipes/get_model.sh)"
+  "$build/ftune" export "$gguf" --out "$model.new" --dtype fp32
+  rm -rf "$model" && mv "$model.new" "$model"
+fi
+
+peak=()
+for program in "$build"/tests/kernels_bench "$build"/kernels_bench; do
+  [[ -x $program ]] && peak=(--kernels-bench "$program") && break
+done
+if ((${#peak[@]} == 0)); then
+  echo "bench: no kernels_bench is built (-DFTUNE_BENCHMARKS=ON): the FMA peak is not measured" >&2
+fi
+
+exec "$python" tests/bench/bench.py --ftune "$build/ftune" --model "$model" --work "$work/runs" \
+  --json "$work/results.json" "${peak[@]}" "$@"

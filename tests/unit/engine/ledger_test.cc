@@ -1,0 +1,89 @@
+// The counting backend's ledger against the CPU's: equal to the byte, entry by entry.
+#include <doctest/doctest.h>
+
+#include "tests/unit/engine/tiny.h"
+
+namespace ftune::testing {
+namespace {
+
+struct Account {
+  MemoryUse current, peak;
+  int64_t allocations;
+  uint64_t digest;
+  double useful_flops, recomputed_flops;
+};
+
+Account TrainTwoSteps(Backend& backend, const TinyOptions& options) {
+  TinyTrainer trainer(backend, options);
+  for (int64_t step = 1; step <= 2; ++step) {
+    trainer.Run({MakeBatch({{20, 9, 11}, {33}}, 48, step), MakeBatch({{40}, {}}, 48, 50 + step)}, step,
+                1e-3f);
+  }
+  trainer.step->runner().Evaluate(MakeBatch({{20, 9, 11}, {33}}, 48, 99),
+                                  backend.Allocate(DType::kF64, 1, 1, Category::kBuffers));
+  return {backend.ledger().current(), backend.ledger().peak(),     backend.ledger().allocations(),
+          backend.ledger().digest(),  backend.work().useful_flops, backend.work().recomputed_flops};
+}
+
+void CheckMetaEqualsCpu(const TinyOptions& options, int threads) {
+  auto cpu = MakeCpu(threads);
+  auto meta = MakeMeta(threads);
+  const Account want = TrainTwoSteps(*cpu, options);
+  const Account got = TrainTwoSteps(*meta, options);
+  CHECK(got.current == want.current);
+  CHECK(got.peak == want.peak);
+  CHECK(got.allocations == want.allocations);
+  CHECK(got.digest == want.digest);
+  CHECK(got.useful_flops == want.useful_flops);
+  CHECK(got.recomputed_flops == want.recomputed_flops);
+  CHECK(want.peak[Category::kActivations] > 0);
+  CHECK(want.peak[Category::kWeights] > 0);
+}
+
+TEST_CASE("meta counts what the CPU allocates") {
+  using Mode = RecomputePolicy::Mode;
+  for (const bool lora : {false, true}) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        TinyOptions options;
+        options.lora = lora;
+        if (!lora) options.trainable_dtype = dtype;
+        options.step.recompute = {mode, 2};
+        options.lora_options.dropout = dtype == DType::kBF16 ? 0.1 : 0.0;
+        CheckMetaEqualsCpu(options, 1);
+        CheckMetaEqualsCpu(options, 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("all memory is given back") {
+  auto cpu = MakeCpu();
+  { TrainTwoSteps(*cpu, TinyOptions()); }
+  const MemoryUse left = cpu->ledger().current();
+  for (int i = 0; i < kCategories; ++i) {
+    // The backend keeps its scratch memory.
+    if (static_cast<Category>(i) != Category::kBuffers) CHECK(left.bytes[i] == 0);
+  }
+}
+
+TEST_CASE("categories hold what they say") {
+  TinyOptions options;
+  options.trainable_dtype = DType::kBF16;
+  auto cpu = MakeCpu();
+  TinyTrainer trainer(*cpu, options);
+  int64_t parameters = 0;
+  for (const ParameterShape& p : ModelParameters(options.config)) {
+    int64_t count = 1;
+    for (const int64_t d : p.shape) count *= d;
+    parameters += count;
+  }
+  const MemoryUse& use = cpu->ledger().current();
+  const auto about = [](int64_t bytes) { return doctest::Approx(static_cast<double>(bytes)).epsilon(0.15); };
+  CHECK(static_cast<double>(use[Category::kWeights]) == about(2 * parameters));
+  CHECK(static_cast<double>(use[Category::kGradients]) == about(4 * parameters));
+  CHECK(static_cast<double>(use[Category::kOptimizer]) == about(12 * parameters));  // master and two moments
+}
+
+}  // namespace
+}  // namespace ftune::testing

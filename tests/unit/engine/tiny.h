@@ -1,0 +1,211 @@
+// Small random models and batches for tests of the engine.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/adapter/lora.h"
+#include "engine/backend/cpu/cpu_backend.h"
+#include "engine/backend/cpu/cpu_workspace.h"
+#include "engine/backend/meta/meta_backend.h"
+#include "engine/format/load_weights.h"
+#include "engine/model/modules.h"
+#include "engine/optim/optimizer.h"
+#include "engine/train/step.h"
+
+namespace ftune::testing {
+
+inline constexpr int kThreads = 1;
+
+inline std::unique_ptr<CpuBackend> MakeCpu(int threads = kThreads) {
+  return std::make_unique<CpuBackend>(CpuOptions{.threads = threads});
+}
+inline std::unique_ptr<MetaBackend> MakeMeta(int threads = kThreads) {
+  return std::make_unique<MetaBackend>(std::make_unique<CpuWorkspaceSizes>(threads));
+}
+
+inline ModelConfig TinyConfig() {
+  ModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = 97;
+  config.hidden_size = 48;
+  config.intermediate_size = 80;
+  config.num_layers = 3;
+  config.num_heads = 6;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.max_position = 128;
+  config.layer_window = {0, 0, 0};
+  return config;
+}
+
+// Weights drawn by name, so that they do not depend on the model they are loaded into.
+class RandomWeights final : public WeightSource {
+ public:
+  explicit RandomWeights(const ModelConfig& config, uint64_t seed = 1) {
+    std::vector<ParameterShape> shapes = ModelParameters(config);
+    std::sort(shapes.begin(), shapes.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      int64_t count = 1;
+      for (const int64_t d : shapes[i].shape) count *= d;
+      RandomSequence random(seed, std::hash<std::string>()(shapes[i].name));
+      auto& values = values_.emplace_back(count);
+      const bool norm = shapes[i].name.find("norm") != std::string::npos;
+      for (float& v : values) v = (norm ? 1.0f : 0.0f) + (random.Uniform() - 0.5f) * 0.4f;
+      tensors_.push_back({.name = shapes[i].name,
+                          .dtype = DType::kF32,
+                          .shape = shapes[i].shape,
+                          .bytes = std::as_bytes(std::span(values)),
+                          .file = "random"});
+    }
+  }
+  const std::vector<SourceTensor>& tensors() const override { return tensors_; }
+
+ private:
+  std::vector<std::vector<float>> values_;
+  std::vector<SourceTensor> tensors_;
+};
+
+struct TinyOptions {
+  ModelConfig config = TinyConfig();
+  bool lora = false;
+  LoraOptions lora_options = {.rank = 4, .alpha = 8.0};
+  DType trainable_dtype = DType::kF32;
+  std::function<bool(const std::string&)> trainable;  // default: all, or none with LoRA
+  OptimizerOptions optimizer;
+  TrainStep::Options step;
+};
+
+// A model with its weights, optimizer and step, on a given backend.
+struct TinyTrainer {
+  TinyTrainer(Backend& backend, const TinyOptions& options) : backend(backend), weights(options.config) {
+    AdapterFactory adapter;
+    if (options.lora) {
+      adapter =
+          MakeLoraFactory(options.lora_options, *LoraTargets::Resolve(options.lora_options, options.config));
+    }
+    StorageOptions storage;
+    storage.trainable =
+        options.trainable ? options.trainable : [lora = options.lora](const std::string&) { return !lora; };
+    storage.trainable_dtype = options.trainable_dtype;
+    model = std::make_unique<Model>(backend, Stream(), options.config,
+                                    MakeParameterPolicy(storage, weights, adapter), 128);
+    REQUIRE(LoadWeights(backend, Stream(), *model, weights).ok());
+    if (options.lora) {
+      InitLoraValues(backend, Stream(), model->parameters(), 7);
+      RandomizeB();
+    }
+    optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
+    model->AllocateGradients(backend, Stream());
+    step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step);
+  }
+
+  // B starts at zero, where A has no gradient: give it values, so that tests see both.
+  void RandomizeB() {
+    for (Parameter* p : model->parameters()) {
+      if (!p->name.ends_with(kLoraB)) continue;
+      RandomSequence random(3, std::hash<std::string>()(p->name));
+      std::vector<float> values(p->size());
+      for (float& v : values) v = (random.Uniform() - 0.5f) * 0.2f;
+      backend.Upload(Stream(), std::as_bytes(std::span(values)), p->value);
+    }
+  }
+
+  StepOutput Run(const std::vector<Batch>& microbatches, int64_t number = 1, float learning_rate = 0.0f) {
+    int64_t trained = 0;
+    for (const Batch& batch : microbatches) trained += batch.trained_tokens;
+    return step->Run({.step = number,
+                      .microbatches = microbatches,
+                      .trained_tokens = trained,
+                      .learning_rate = learning_rate},
+                     [] { return false; });
+  }
+
+  std::vector<float> Read(const Tensor& tensor) {
+    std::vector<float> values(tensor.size());
+    backend.Download(Stream(), tensor, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  // All gradients, by parameter.
+  std::vector<std::pair<std::string, std::vector<float>>> Gradients() {
+    std::vector<std::pair<std::string, std::vector<float>>> all;
+    for (Parameter* p : model->parameters()) {
+      if (p->trainable) all.emplace_back(p->name, Read(p->gradient));
+    }
+    return all;
+  }
+
+  Backend& backend;
+  RandomWeights weights;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<TrainStep> step;
+};
+
+// Samples of the given lengths packed side by side into packs of `capacity`; ids, and which are trained, are
+// drawn from (seed, sample).
+inline Batch MakeBatch(const std::vector<std::vector<int>>& packs, int capacity, uint64_t seed,
+                       int64_t first_token = 0, int vocab = 97) {
+  Batch batch;
+  batch.packs = static_cast<int64_t>(packs.size());
+  batch.capacity = capacity;
+  batch.first_token = first_token;
+  uint64_t sample = 0;
+  for (const auto& pack : packs) {
+    int used = 0;
+    for (const int length : pack) {
+      RandomSequence random(seed, 1000 + sample++);
+      batch.segments.push_back({static_cast<int32_t>(batch.ids.size()), length});
+      std::vector<int32_t> ids(length);
+      for (int32_t& id : ids) id = static_cast<int32_t>(random.Below(vocab));
+      for (int i = 0; i < length; ++i) {
+        const bool trained = i + 1 < length && random.Below(3) != 0;
+        batch.ids.push_back(ids[i]);
+        batch.positions.push_back(i);
+        batch.labels.push_back(trained ? ids[i + 1] : kIgnoreLabel);
+        batch.trained_tokens += trained;
+      }
+      used += length;
+    }
+    batch.used_tokens += used;
+    for (; used < capacity; ++used) {
+      batch.ids.push_back(0);
+      batch.positions.push_back(0);
+      batch.labels.push_back(kIgnoreLabel);
+    }
+  }
+  return batch;
+}
+
+inline double Norm(const std::vector<float>& v) {
+  double sum = 0;
+  for (const float x : v) sum += static_cast<double>(x) * x;
+  return std::sqrt(sum);
+}
+
+// The design's gradient error: ‖g − g′‖ ÷ max(‖g′‖, 10⁻³ × the global norm); the worst over all parameters.
+using NamedGradients = std::vector<std::pair<std::string, std::vector<float>>>;
+inline double WorstGradientError(const NamedGradients& got, const NamedGradients& want) {
+  double global = 0;
+  for (const auto& [name, g] : want) global += Norm(g) * Norm(g);
+  global = std::sqrt(global);
+  REQUIRE(got.size() == want.size());
+  REQUIRE(global > 0);
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    REQUIRE(got[i].first == want[i].first);
+    REQUIRE(got[i].second.size() == want[i].second.size());
+    std::vector<float> difference(want[i].second.size());
+    for (size_t j = 0; j < difference.size(); ++j) difference[j] = got[i].second[j] - want[i].second[j];
+    const double error = Norm(difference) / std::max(Norm(want[i].second), 1e-3 * global);
+    if (!(error <= worst)) worst = error;  // NaN counts as worst
+  }
+  return worst;
+}
+
+}  // namespace ftune::testing

@@ -1,0 +1,74 @@
+#include "tests/unit/kernels/kernels.h"
+
+namespace ftune::test {
+namespace {
+
+TEST_CASE("bias gradient: column sums") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t rows : {1, 63, 64, 65, 300}) {
+      for (const int64_t cols : kSizes) {
+        CAPTURE(rows);
+        CAPTURE(cols);
+        const Tensor dy = device.Random(rows, cols, 1, 6);
+        const Tensor dbias = device.Random(1, cols, 2);
+        Matrix expected = Values(dbias);
+        const Matrix d = Values(dy);
+        for (int64_t i = 0; i < rows * cols; ++i) expected[i % cols] += d[i];
+        device.backend.BiasBackward({}, dy, dbias);
+        CHECK(ErrorInEps(dbias, expected, std::sqrt(rows)) <= 8);
+      }
+    }
+  });
+}
+
+TEST_CASE("sum of squares, in double") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : {int64_t{1}, int64_t{3}, int64_t{17}, int64_t{577}, int64_t{100000}}) {
+      for (const int64_t gap : {0, 5}) {
+        CAPTURE(cols);
+        const Tensor x = device.Random(3, cols, 1, gap, 1e-3f);
+        double expected = 5.0;
+        for (const double v : Values(x)) expected += v * v;
+        const Tensor sum = device.Double(5.0);
+        device.backend.SumSquares({}, x, sum);
+        CHECK(DoubleOf(sum) == doctest::Approx(expected).epsilon(1e-13));
+      }
+    }
+    const Tensor x = device.Filled(1, 100, 1e30f);  // its squares are beyond fp32
+    const Tensor sum = device.Double(0.0);
+    device.backend.SumSquares({}, x, sum);
+    CHECK(DoubleOf(sum) == doctest::Approx(1e62));
+    x.f32()[77] = kNan;
+    device.backend.SumSquares({}, x, sum);
+    CHECK(std::isnan(DoubleOf(sum)));
+  });
+}
+
+TEST_CASE("sums of squares do not depend on the number of threads") {
+  Device one(1), three(3);
+  const Tensor a = one.Double(0.0), b = three.Double(0.0);
+  one.backend.SumSquares({}, one.Random(1, 1000003, 1), a);
+  three.backend.SumSquares({}, three.Random(1, 1000003, 1), b);
+  CHECK(DoubleOf(a) == DoubleOf(b));
+  CHECK(DoubleOf(a) > 0.0);
+}
+
+TEST_CASE("clipping as torch.nn.utils.clip_grad_norm_") {
+  Device device;
+  const auto scale = [&](double sum, float max_norm) {
+    const Tensor out = device.Empty(1, 1);
+    device.backend.ClipScale({}, device.Double(sum), max_norm, out);
+    return *out.f32();
+  };
+  CHECK(scale(0.25, 1.0f) == 1.0f);
+  CHECK(scale(0.0, 1.0f) == 1.0f);
+  CHECK(scale(16.0, 1.0f) == static_cast<float>(1.0 / (4.0 + 1e-6)));
+  CHECK(scale(16.0, 4.0f) < 1.0f);  // the 1e-6 shows at the limit
+  CHECK(std::isnan(scale(std::nan(""), 1.0f)));
+  CHECK(scale(std::numeric_limits<double>::infinity(), 1.0f) == 0.0f);
+}
+
+}  // namespace
+}  // namespace ftune::test

@@ -1,0 +1,297 @@
+#include "cmd/recipe/resolve.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "cmd/recipe/availability.h"
+#include "cmd/recipe/errors.h"
+#include "cmd/recipe/load.h"
+
+namespace ftune {
+namespace {
+
+constexpr char kMinimal[] = "model: {path: m}\ndata: {train: d.jsonl}\n";
+
+LoadedRecipe Load(const std::string& more) {
+  absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + more, "dir/my.run.yaml");
+  INFO(loaded.status().message());
+  REQUIRE(loaded.ok());
+  return *std::move(loaded);
+}
+
+Recipe Resolved(const std::string& more, const Environment& environment = {.cores = 4}) {
+  LoadedRecipe loaded = Load(more);
+  const absl::Status status = Resolve(loaded, environment);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  return loaded.recipe;
+}
+
+std::string ResolveError(const std::string& more) {
+  LoadedRecipe loaded = Load(more);
+  const absl::Status status = Resolve(loaded, {.cores = 4});
+  CHECK(ExitCodeOf(status) == 2);
+  return std::string(status.message());
+}
+
+std::string LoadError(const std::string& more) {
+  const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + more, "r.yaml");
+  return std::string(loaded.status().message());
+}
+
+std::vector<int64_t> Batch(const std::string& more) {
+  const Recipe recipe = Resolved(more);
+  const TrainSection& train = recipe.train;
+  CHECK(*train.global_batch_size ==
+        *train.micro_batch_size * *train.gradient_accumulation_steps * *recipe.parallel.data);
+  return {*train.global_batch_size, *train.micro_batch_size, *train.gradient_accumulation_steps};
+}
+
+TEST_CASE("what is auto") {
+  const Recipe full = Resolved("");
+  CHECK(full.output_dir == "runs/my.run");
+  CHECK(full.optimizer.learning_rate == 2e-5);
+  CHECK(full.optimizer.warmup_ratio == 0.03);
+  CHECK(full.precision.weights == WeightType::kFp32);
+  CHECK(full.launch.device == DeviceKind::kCpu);
+  CHECK(full.launch.kind == LaunchKind::kLocal);
+  CHECK(full.launch.threads == 4);
+  CHECK(full.launch.ranks_per_host == 1);
+  CHECK(full.parallel.data == 1);
+  CHECK(full.data.train[0].format == DataFormat::kMessages);
+  CHECK(full.data.excess_length_strategy == ExcessLength::kDrop);
+  CHECK_FALSE(full.train.evals_per_epoch.has_value());
+
+  const Recipe lora =
+      Resolved("adapter: {lora_r: 12}\noptimizer: {warmup_steps: 0}\n", {.cores = 2, .has_cuda = true});
+  CHECK(lora.optimizer.learning_rate == 2e-4);
+  CHECK_FALSE(lora.optimizer.warmup_ratio.has_value());
+  CHECK(lora.adapter->lora_alpha == 24);
+  CHECK(lora.adapter->quantize == Quantization::kNone);
+  CHECK(lora.launch.device == DeviceKind::kCuda);
+  CHECK(lora.precision.weights == WeightType::kBf16);
+
+  const Recipe qlora = Resolved("adapter: {kind: qlora}\n");
+  CHECK(qlora.adapter->kind == AdapterKind::kLora);
+  CHECK(qlora.adapter->quantize == Quantization::kNf4);
+  CHECK(Resolved("adapter: {kind: qlora, quantize: fp4}\n").adapter->quantize == Quantization::kFp4);
+}
+
+TEST_CASE("what is given stays") {
+  const Recipe recipe = Resolved(
+      "output_dir: o\noptimizer: {learning_rate: 0, warmup_ratio: 0}\nadapter: {lora_alpha: 1}\n"
+      "launch: {threads: 3, device: cpu}\nprecision: {weights: bf16}\n");
+  CHECK(recipe.output_dir == "o");
+  CHECK(recipe.optimizer.learning_rate == 0);
+  CHECK(recipe.optimizer.warmup_ratio == 0);
+  CHECK(recipe.adapter->lora_alpha == 1);
+  CHECK(recipe.launch.threads == 3);
+  CHECK(recipe.precision.weights == WeightType::kBf16);
+}
+
+TEST_CASE("data and evaluation") {
+  const auto resolved = [](const std::string& text) {
+    absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText("model: {path: m}\n" + text, "r.yaml");
+    REQUIRE(loaded.ok());
+    REQUIRE(Resolve(*loaded, {}).ok());
+    return loaded->recipe;
+  };
+  CHECK(resolved("data: {train: a.TXT}").data.train[0].format == DataFormat::kText);
+  CHECK(resolved("data: {train: a.txt}").data.excess_length_strategy == ExcessLength::kSplit);
+  CHECK_FALSE(resolved("data: {train: [a.txt, b.jsonl]}").data.excess_length_strategy.has_value());
+  CHECK(resolved("data: {train: a, eval: b}").train.evals_per_epoch == 1);
+  CHECK(resolved("data: {train: a, val_set_size: 3}").train.evals_per_epoch == 1);
+  CHECK_FALSE(
+      resolved("data: {train: a, eval: b}\ntrain: {eval_steps: 3}").train.evals_per_epoch.has_value());
+}
+
+TEST_CASE("sizes of a batch are derived") {
+  using Sizes = std::vector<int64_t>;
+  CHECK(Batch("") == Sizes{16, 1, 16});
+  CHECK(Batch("train: {global_batch_size: 6}") == Sizes{6, 1, 6});
+  CHECK(Batch("train: {micro_batch_size: 4}") == Sizes{16, 4, 4});
+  CHECK(Batch("train: {gradient_accumulation_steps: 4}") == Sizes{16, 4, 4});
+  CHECK(Batch("train: {micro_batch_size: 3}") == Sizes{18, 3, 6});  // the default is rounded up
+  CHECK(Batch("train: {micro_batch_size: 64}") == Sizes{64, 64, 1});
+  CHECK(Batch("train: {micro_batch_size: 3, gradient_accumulation_steps: 5}") == Sizes{15, 3, 5});
+  CHECK(Batch("train: {global_batch_size: 12, gradient_accumulation_steps: 4}") == Sizes{12, 3, 4});
+  CHECK(Batch("train: {global_batch_size: 12, micro_batch_size: 4, gradient_accumulation_steps: 3}") ==
+        Sizes{12, 4, 3});
+  CHECK(Batch("parallel: {data: 4}") == Sizes{16, 1, 4});
+  CHECK(Batch("parallel: {data: 3}") == Sizes{18, 1, 6});
+  CHECK(Batch("parallel: {data: 4}\ntrain: {global_batch_size: 16, micro_batch_size: 2}") == Sizes{16, 2, 2});
+}
+
+TEST_CASE("sizes that were given must multiply out") {
+  CHECK(ResolveError(
+            "train:\n  global_batch_size: 16\n  micro_batch_size: 4\n  gradient_accumulation_steps: 3\n") ==
+        "dir/my.run.yaml:4: error: train.global_batch_size: found 16, expected micro_batch_size 4 × "
+        "gradient_accumulation_steps 3 × parallel.data 1 = 12; change one of them, or leave one out to have "
+        "it derived");
+  CHECK(ResolveError("train: {batch_size: 10, micro_batch_size: 4}\n") ==
+        "dir/my.run.yaml:3: error: train.global_batch_size: found 10, expected a multiple of "
+        "micro_batch_size 4 × "
+        "parallel.data 1 = 4; change one of them");
+  CHECK(ResolveError("train: {global_batch_size: 10}\nparallel: {data: 4}\n") ==
+        "dir/my.run.yaml:3: error: train.global_batch_size: found 10, expected a multiple of parallel.data 4 "
+        "= 4; change "
+        "one of them");
+  CHECK(ResolveError("train: {global_batch_size: 2, micro_batch_size: 4}\n").find("a multiple of") !=
+        std::string::npos);
+  CHECK(ResolveError("train: {micro_batch_size: 1000000000, gradient_accumulation_steps: 1000000000}\n"
+                     "parallel: {data: 1000000}\n") ==
+        "dir/my.run.yaml:3: error: train.micro_batch_size: micro_batch_size 1000000000 × "
+        "gradient_accumulation_steps "
+        "1000000000 × parallel.data 1000000 is too large a batch; expected at most 1000000000");
+}
+
+TEST_CASE("the mesh") {
+  const Recipe axes = Resolved("parallel: {tensor: 2, pipeline: 2}\n");
+  CHECK(axes.launch.ranks_per_host == 4);
+  CHECK(axes.parallel.data == 1);
+  CHECK(axes.launch.threads == 1);
+  CHECK(Resolved("parallel: {tensor: 2}\nlaunch: {ranks_per_host: 6}\n").parallel.data == 3);
+  const Recipe hosts = Resolved("launch: {hosts: [a, b]}\n");
+  CHECK(hosts.parallel.data == 2);
+  CHECK(hosts.launch.kind == LaunchKind::kSsh);
+  CHECK(ResolveError("parallel: {tensor: 4}\nlaunch: {ranks_per_host: 6}\n") ==
+        "dir/my.run.yaml:4: error: launch.ranks_per_host: found 6 on 1 host, expected a multiple of tensor 4 "
+        "× pipeline 1 × "
+        "context 1 = 4 ranks; change one of them");
+  CHECK(ResolveError("parallel: {data: 4}\nlaunch: {ranks_per_host: 2}\n") ==
+        "dir/my.run.yaml:4: error: launch.ranks_per_host: found 2 on 1 host, expected tensor 1 × pipeline 1 "
+        "× context 1 × "
+        "data 4 = 4 ranks; change one of them, or leave parallel.data out to have it derived");
+  CHECK(ResolveError("parallel: {data: 1000000, tensor: 1000000, pipeline: 1000000, context: 1000000}\n")
+            .find("error: parallel: found tensor 1000000 × pipeline 1000000 × context 1000000 × data "
+                  "1000000, expected at "
+                  "most 1000000 ranks") != std::string::npos);
+}
+
+TEST_CASE("keys that contradict each other") {
+  CHECK(LoadError("optimizer:\n  warmup_ratio: 0\n  warmup_steps: 0\n") ==
+        "r.yaml:5: error: optimizer.warmup_steps: given together with optimizer.warmup_ratio; keep one, or "
+        "set the other "
+        "to null");
+  const auto broken = [](const std::string& more, const std::string& key) {
+    const std::string message = LoadError(more);
+    CAPTURE(message);
+    CHECK(message.find("error: " + key + ": ") != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+  };
+  broken("train: {eval_steps: 3}\n", "train.eval_steps");
+  broken("train: {evals_per_epoch: 3}\n", "train.evals_per_epoch");
+  broken("train: {early_stopping_patience: 3}\n", "train.early_stopping_patience");
+  broken("checkpoint: {save_steps: 1, saves_per_epoch: 2}\n", "checkpoint.saves_per_epoch");
+  broken("launch: {hosts: [a], hostfile: b}\n", "launch.hostfile");
+  broken("adapter: {kind: qlora, quantize: none}\n", "adapter.quantize");
+  broken("optimizer: {lr_scheduler: constant, min_lr_ratio: 0.1}\n", "optimizer.min_lr_ratio");
+  broken("precision: {loss_scale: 8}\n", "precision.loss_scale");
+  broken("parallel: {sequence_parallel: true}\n", "parallel.sequence_parallel");
+  broken("model.rope_scaling: 1\n", "model.rope_scaling");
+  const auto data = [](const std::string& text) {
+    return std::string(
+        LoadRecipeText("model: {path: m, rope_scaling: {rope_type: llama3}}\n" + text, "r.yaml")
+            .status()
+            .message());
+  };
+  CHECK(data("data: {train: a, eval: b, val_set_size: 0.1}\ntrain: {eval_steps: 1, evals_per_epoch: 1}\n") ==
+        "r.yaml: error: model.rope_scaling.original_max_position_embeddings: missing with rope_type: llama3; "
+        "give the "
+        "context length that the model was first trained with\n"
+        "r.yaml:2: error: data.val_set_size: given together with data.eval; keep one: data of its own, or a "
+        "part of the "
+        "training data\n"
+        "r.yaml:3: error: train.evals_per_epoch: given together with train.eval_steps; keep one, or set the "
+        "other to null");
+  CHECK(LoadError("optimizer: {warmup_ratio: 0.1, warmup_steps: null}\n") == "");
+  // A rule about a key that could not be read says nothing more.
+  CHECK(LoadError("optimizer: {warmup_ratio: 0.1, warmup_steps: x}\n") ==
+        "r.yaml:3: error: optimizer.warmup_steps: found x, expected null or a whole number of 0 or more");
+}
+
+std::string Unavailable(const std::string& more) {
+  const LoadedRecipe loaded = Load(more);
+  const absl::Status status = CheckAvailable(loaded);
+  CHECK((status.ok() || ExitCodeOf(status) == 2));
+  return std::string(status.message());
+}
+
+TEST_CASE("what this version does not have is refused by name") {
+  CHECK(Unavailable("parallel: {tensor: 2}\n") ==
+        "dir/my.run.yaml:3: error: parallel.tensor: this version of ftune does not have this value; found 2, "
+        "expected 1; "
+        "one rank uses all cores");
+  for (const std::string text : {"model: {rope_scaling: {rope_type: yarn}}",
+                                 "adapter: {kind: qlora}",
+                                 "adapter: {quantize: int8}",
+                                 "adapter: {use_dora: true}",
+                                 "adapter: {use_rslora: true}",
+                                 "adapter: {loraplus_lr_ratio: 2}",
+                                 "adapter: {modules_to_save: [lm_head]}",
+                                 "train: {neftune_noise_alpha: 5}",
+                                 "train: {sample_prompts: [a]}",
+                                 "precision: {weights: fp16}",
+                                 "precision: {master: none}",
+                                 "memory: {offload: optimizer}",
+                                 "parallel: {data: 2}",
+                                 "parallel: {pipeline: 2}",
+                                 "parallel: {context: 2}",
+                                 "parallel: {zero: 1}",
+                                 "parallel: {schedule: gpipe}",
+                                 "parallel: {compression: int8}",
+                                 "parallel: {virtual_stages: 2}",
+                                 "checkpoint: {save_steps: 5}",
+                                 "checkpoint: {saves_per_epoch: 5}",
+                                 "checkpoint: {keep_last: 5}",
+                                 "checkpoint: {stop_after: 5m}",
+                                 "checkpoint: {async: false}",
+                                 "launch: {kind: ssh}",
+                                 "launch: {kind: slurm}",
+                                 "launch: {hosts: [a]}",
+                                 "launch: {hostfile: a}",
+                                 "launch: {device: cuda}",
+                                 "launch: {ranks_per_host: 2}",
+                                 "launch: {slurm: {nodes: 2}}",
+                                 "log: {tensorboard: true}",
+                                 "log: {hook: a}"}) {
+    CAPTURE(text);
+    const std::string section = text.substr(0, text.find(':'));
+    const bool is_model = section == "model";
+    absl::StatusOr<LoadedRecipe> loaded =
+        is_model ? LoadRecipeText("base_model: m\ndata: {train: d}\n" + text, "r.yaml")
+                 : LoadRecipeText(kMinimal + text, "r.yaml");
+    REQUIRE(loaded.ok());
+    const absl::Status status = CheckAvailable(*loaded);
+    CHECK(status.message().find("r.yaml:3: error: " + section + ".") == 0);
+    CHECK(RecipeErrorsOf(status).size() == 1);
+  }
+}
+
+TEST_CASE("formats and weights of data that this version does not have") {
+  const auto loaded = LoadRecipeText(
+      "model: {path: m}\ndata:\n  train: [a, {path: b, format: alpaca}]\n  eval: [{path: c, weight: 2}]\n",
+      "r.yaml");
+  REQUIRE(loaded.ok());
+  CHECK(CheckAvailable(*loaded).message() ==
+        "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value; expected "
+        "messages; "
+        "convert the data to JSON lines of {\"messages\": […]}\n"
+        "r.yaml:4: error: data.eval[0].weight: this version of ftune does not have this value; expected 1; "
+        "repeat entries "
+        "of the file instead");
+}
+
+TEST_CASE("what this version has passes, before and after it is resolved") {
+  LoadedRecipe loaded = Load(
+      "adapter: {target_modules: [q_proj]}\ntrain: {freeze: [x], max_steps: 3}\nprecision: {weights: bf16}\n"
+      "memory: {activation_checkpointing: selective}\noptimizer: {name: sgd}\nlaunch: {threads: 2}\n");
+  CHECK(CheckAvailable(loaded).message() == "");
+  REQUIRE(Resolve(loaded, {.cores = 2}).ok());
+  CHECK(CheckAvailable(loaded).message() == "");
+}
+
+}  // namespace
+}  // namespace ftune

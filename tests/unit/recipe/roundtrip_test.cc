@@ -1,0 +1,183 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "cmd/recipe/key_table.h"
+#include "cmd/recipe/load.h"
+#include "cmd/recipe/resolve.h"
+
+namespace ftune {
+namespace {
+
+Recipe Minimal() {
+  Recipe recipe;
+  recipe.model.path = "m";
+  recipe.data.train = {{.path = "d.jsonl"}};
+  return recipe;
+}
+
+// Every key away from its default, with texts that need care.
+Recipe Full() {
+  Recipe r = Minimal();
+  r.output_dir = "runs/a b #1: é";
+  r.model = {.path = "true",
+             .init_from = "null",
+             .rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3,
+                                         .factor = 32.1,
+                                         .low_freq_factor = 1.5,
+                                         .high_freq_factor = 3.7,
+                                         .original_max_position_embeddings = 8192}};
+  r.adapter =
+      AdapterSection{.kind = AdapterKind::kQlora,
+                     .quantize = Quantization::kFp4,
+                     .lora_r = 3,
+                     .lora_alpha = 0.1 + 0.2,
+                     .lora_dropout = 1.0 / 3,
+                     .target_modules = {.kind = TargetModules::Kind::kRegex, .regex = ".*\\.(q|v)_\"proj'$"},
+                     .modules_to_save = {"lm_head", "12", ""},
+                     .use_rslora = true,
+                     .use_dora = true,
+                     .loraplus_lr_ratio = 16};
+  r.adapter->modules_to_save.pop_back();
+  r.data = {.train = {{.path = "a, b", .format = DataFormat::kShareGpt, .weight = 1e-7}, {.path = "[x]"}},
+            .eval = {},
+            .val_set_size = {.count = 1},
+            .chat_template = "line\nline\t\"x\"\n",
+            .train_on_inputs = true,
+            .train_on_turns = TrainedTurns::kLast,
+            .sequence_len = 512,
+            .excess_length_strategy = ExcessLength::kError,
+            .packing = false,
+            .streaming = true};
+  r.train = {.global_batch_size = 12,
+             .micro_batch_size = 3,
+             .gradient_accumulation_steps = 4,
+             .num_epochs = 0.7,
+             .max_steps = 0,
+             .eval_steps = 7,
+             .evals_per_epoch = {},
+             .eval_on_start = false,
+             .early_stopping_patience = 2,
+             .sample_prompts = {"- hi", "a: b", "# c"},
+             .freeze = {"^model\\.embed", "*"},
+             .neftune_noise_alpha = 0,
+             .seed = std::numeric_limits<int64_t>::max()};
+  r.optimizer = {.name = OptimizerName::kSgd,
+                 .learning_rate = 2e-5,
+                 .beta1 = 0,
+                 .beta2 = 0.95,
+                 .eps = 5e-324,
+                 .weight_decay = 0.1,
+                 .lr_scheduler = LrSchedulerName::kLinear,
+                 .min_lr_ratio = 1,
+                 .warmup_ratio = {},
+                 .warmup_steps = 0,
+                 .max_grad_norm = {}};
+  r.precision = {.weights = WeightType::kFp16,
+                 .master = MasterWeights::kNone,
+                 .gradients = GradientType::kFp32,
+                 .loss_scale = 65536};
+  r.parallel = {.data = 2,
+                .tensor = 2,
+                .pipeline = 2,
+                .context = 2,
+                .zero = 3,
+                .sequence_parallel = true,
+                .schedule = "my schedule.csv",
+                .virtual_stages = 2,
+                .stages = std::vector<int64_t>{8, 8, 7, 0},
+                .compression = Compression::kOneBit};
+  r.memory = {.activation_checkpointing = {.kind = ActivationCheckpointing::Kind::kEveryNth, .every_nth = 2},
+              .offload = Offload::kParameters};
+  r.checkpoint = {
+      .save_steps = {}, .saves_per_epoch = 0.5, .keep_last = 1, .async = false, .stop_after = 14100.25};
+  r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'"};
+  r.launch = {.kind = LaunchKind::kSlurm,
+              .device = DeviceKind::kCuda,
+              .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},
+              .hostfile = {},
+              .ranks_per_host = 8,
+              .threads = 3,
+              .max_restarts = 0,
+              .min_hosts = 1,
+              .start_timeout = 0.1,
+              .step_timeout = 90061,
+              .slurm = {.partition = "p",
+                        .account = "1",
+                        .time = "04:00:00",
+                        .nodes = 2,
+                        .gpus_per_node = 0,
+                        .extra = {"--constraint=a&b"}}};
+  return r;
+}
+
+void CheckRoundTrip(const Recipe& recipe) {
+  const std::string yaml = ToYaml(recipe);
+  const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(yaml, "r.yaml");
+  INFO(yaml);
+  INFO(loaded.status().message());
+  REQUIRE(loaded.ok());
+  CHECK(loaded->recipe == recipe);
+  CHECK(ToYaml(loaded->recipe) == yaml);
+}
+
+TEST_CASE("a recipe written and read is the same") {
+  CheckRoundTrip(Minimal());
+  CheckRoundTrip(Full());
+  Recipe adapter = Minimal();
+  adapter.adapter.emplace().kind = AdapterKind::kQlora;
+  CheckRoundTrip(adapter);
+}
+
+TEST_CASE(
+    "the full recipe of this test differs from the defaults in every key but those that exclude another") {
+  const Recipe full = Full();
+  for (const RecipeKey& key : RecipeKeys().keys()) {
+    const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
+                          key.name == "optimizer.warmup_ratio" || key.name == "checkpoint.save_steps" ||
+                          key.name == "launch.hostfile" || key.name == "precision.gradients";
+    CAPTURE(key.name);
+    REQUIRE(key.write(full).has_value());
+    CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
+  }
+}
+
+TEST_CASE("a resolved recipe written and read is the same, and resolved already") {
+  Recipe with_evaluation = Minimal();
+  with_evaluation.adapter.emplace();
+  with_evaluation.data.val_set_size = {.share = 0.1};
+  for (const Recipe& recipe : {Minimal(), with_evaluation}) {
+    LoadedRecipe loaded{.recipe = recipe, .file = "dir/r.yaml"};
+    REQUIRE(Resolve(loaded, {.cores = 4}).ok());
+    CheckRoundTrip(loaded.recipe);
+    LoadedRecipe again = loaded;
+    REQUIRE(Resolve(again, {.cores = 64, .has_cuda = true}).ok());
+    CHECK(again.recipe == loaded.recipe);
+  }
+}
+
+TEST_CASE("the written form") {
+  Recipe recipe = Minimal();
+  recipe.optimizer.learning_rate = 2e-5;
+  const std::string yaml = ToYaml(recipe);
+  CHECK(yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  rope_scaling: null\n"));
+  CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
+  CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
+  CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
+}
+
+TEST_CASE("the recipe of the quickstart loads") {
+  const absl::StatusOr<LoadedRecipe> loaded =
+      LoadRecipe(FTUNE_SOURCE_DIR "/recipes/quickstart.yaml", {"train.max_steps=2"});
+  INFO(loaded.status().message());
+  REQUIRE(loaded.ok());
+  CheckRoundTrip(loaded->recipe);
+}
+
+}  // namespace
+}  // namespace ftune
