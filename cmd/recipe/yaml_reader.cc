@@ -21,9 +21,9 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxNodes = 100000;  // aliases counted as often as they are used
 
-// A comment put behind the text. yaml-cpp 0.7 lets the end of the text close an open quote; then this stands
-// in it.
-constexpr char kEndMark[] = "\n#ftune:end-of-recipe";
+// A comment put on a line behind the text. yaml-cpp 0.7 lets the end of the text close an open quote; then
+// this stands in it.
+constexpr char kEndMark[] = "#ftune:end-of-recipe";
 
 size_t CountNodes(const Node& node) {
   size_t count = 1;
@@ -65,7 +65,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    if (value.find(kEndMark + 1) != std::string::npos) {
+    if (value.find(kEndMark) != std::string::npos) {
       Fail(mark, {.message = "the quote that opens here is never closed"});
     }
     Node node = Node::Plain(value);
@@ -250,7 +250,8 @@ constexpr std::array kExplanations = {
 };
 
 ErrorDetail Explain(const YAML::ParserException& exception, std::string_view text, const std::string& file) {
-  const int lines = 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  const int lines =
+      static_cast<int>(std::count(text.begin(), text.end(), '\n')) + (text.ends_with('\n') ? 0 : 1);
   ErrorDetail detail{.file = file, .line = std::clamp(exception.mark.line + 1, 1, lines)};
   if (IsIndentedByTab(LineOf(text, detail.line))) {
     detail.message = "the line is indented by a tab";
@@ -272,7 +273,7 @@ ErrorDetail Explain(const YAML::ParserException& exception, std::string_view tex
 absl::StatusOr<Node> ParseYaml(std::string_view text, const std::string& file) {
   TreeBuilder builder(file);
   try {
-    std::istringstream stream(StrCat(text, kEndMark));
+    std::istringstream stream(StrCat(text, text.ends_with('\n') ? "" : "\n", kEndMark, "\n"));
     YAML::Parser parser(stream);
     while (!builder.error() && parser.HandleNextDocument(builder)) {
     }

@@ -76,7 +76,9 @@ def write_adapter(variant, base, directory):
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
             if "lora_" in name:
-                parameter.copy_(_random_weight(name, tuple(parameter.shape), random))
+                values = _random_weight(name, tuple(parameter.shape), random)
+                # A small change to the base, as adapters are: a large one makes a model that amplifies rounding.
+                parameter.copy_(0.1 * values if "lora_B" in name else values)
     model.save_pretrained(directory)
     (directory / "README.md").unlink()
     # peft keeps the targets in a set and the base's path on the machine that wrote it.

@@ -144,7 +144,7 @@ TEST_CASE("sizes that were given must multiply out") {
                      "parallel: {data: 1000000}\n") ==
         "dir/my.run.yaml:3: error: train.micro_batch_size: micro_batch_size 1000000000 × "
         "gradient_accumulation_steps "
-        "1000000000 × parallel.data 1000000 is too large a batch; expected at most 1000000000");
+        "1000000000 × parallel.data 1000000 is too large a batch, expected at most 1000000000");
 }
 
 TEST_CASE("the mesh") {
@@ -276,10 +276,10 @@ TEST_CASE("formats and weights of data that this version does not have") {
       "r.yaml");
   REQUIRE(loaded.ok());
   CHECK(CheckAvailable(*loaded).message() ==
-        "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value; expected "
+        "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value, expected "
         "messages; "
         "convert the data to JSON lines of {\"messages\": […]}\n"
-        "r.yaml:4: error: data.eval[0].weight: this version of ftune does not have this value; expected 1; "
+        "r.yaml:4: error: data.eval[0].weight: this version of ftune does not have this value, expected 1; "
         "repeat entries "
         "of the file instead");
 }

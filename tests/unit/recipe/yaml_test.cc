@@ -65,7 +65,7 @@ TEST_CASE("broken YAML is one message with its line") {
   CHECK(ErrorOf("a: 1\nb: \"x\nc: 2\n") == "f:2: error: the quote that opens here is never closed");
   CHECK(ErrorOf("a: 'x") == "f:1: error: the quote that opens here is never closed");
   CHECK(ErrorOf("a: 1\n---\nb: 2\n") ==
-        "f:3: error: a second YAML document begins here; a file has one recipe: remove the rest");
+        "f:2: error: a second YAML document begins here; a file has one recipe: remove the rest");
   CHECK(ErrorOf("? [x]\n: 1\n") == "f:1: error: a key is not a word; write `key: value`");
   CHECK(ErrorOf("a: !!python/object x\n") ==
         "f:1: error: the YAML tag tag:yaml.org,2002:python/object means nothing in a recipe; remove it");
@@ -88,10 +88,10 @@ TEST_CASE("a text cannot grow or nest without bound") {
     for (int j = 0; j < 9; ++j) bomb += ", " + before;
     bomb += "]\n";
   }
-  CHECK(ErrorOf(bomb) == "f:5: error: too many values; expected at most 100000");
+  CHECK(ErrorOf(bomb) == "f:5: error: too many values, expected at most 100000");
   CHECK(ErrorOf("a: &a [*a]\n") == "f:1: error: an alias stands within what it names; write the value out");
   CHECK(ErrorOf("a: " + std::string(100000, '[')) ==
-        "f:1: error: nested too deeply; expected at most 32 levels");
+        "f:1: error: nested too deeply, expected at most 32 levels");
   std::string deep = "a0: &a0 [x]\n";
   for (int i = 1; i < 40; ++i) {
     deep += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
