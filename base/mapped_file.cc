@@ -60,4 +60,12 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }
 
+void ForgetPages(std::span<const std::byte> bytes) {
+  // Whole pages only: those at the edges hold other bytes too, which costs nothing but a read.
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace ftune

@@ -101,21 +101,22 @@ std::string Alternatives(const std::vector<std::string>& values) {
   return values.size() == 1 ? values[0] : StrCat("one of ", StrJoin(values, ", "));
 }
 
+// Formats that rows can be read in.
+bool IsRead(DataFormat format) {
+  return format == DataFormat::kMessages || format == DataFormat::kPromptCompletion ||
+         format == DataFormat::kText || format == DataFormat::kTokens;
+}
+
 void CheckSources(const LoadedRecipe& loaded, const std::string& key, const std::vector<DataSource>& sources,
                   std::vector<ErrorDetail>& errors) {
   for (size_t i = 0; i < sources.size(); ++i) {
-    const auto refuse = [&](std::string_view field, std::string expected, std::string hint) {
-      ErrorDetail error = loaded.At(key);
-      error.key = StrCat(key, "[", i, "].", field);
-      error.message = "this version of ftune does not have this value";
-      error.expected = std::move(expected);
-      error.hint = std::move(hint);
-      errors.push_back(std::move(error));
-    };
-    if (sources[i].format.value_or(DataFormat::kMessages) != DataFormat::kMessages) {
-      refuse("format", "messages", "convert the data to JSON lines of {\"messages\": […]}");
-    }
-    if (sources[i].weight != 1.0) refuse("weight", "1", "repeat entries of the file instead");
+    if (!sources[i].format || IsRead(*sources[i].format)) continue;
+    ErrorDetail error = loaded.At(key);
+    error.key = StrCat(key, "[", i, "].format");
+    error.message = "this version of ftune does not have this value";
+    error.expected = "auto, messages, prompt_completion, text or tokens";
+    error.hint = "convert the data to JSON lines of {\"messages\": […]}";
+    errors.push_back(std::move(error));
   }
 }
 

@@ -66,6 +66,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"report_to", "write log.tensorboard or log.hook"},
     {"use_tensorboard", "write log.tensorboard"},
     {"wandb_project", "write log.hook: a command that is fed the log's lines"},
+    {"local_rank", "remove it: launch starts the ranks"},
     {"stage", "remove it: ftune trains on demonstrations (supervised fine-tuning)"},
     {"do_train", "remove it and run `ftune train`"},
     {"resume_from_checkpoint", "remove it and run `ftune resume RUN`"},

@@ -40,7 +40,7 @@ int EditDistance(std::string_view first, std::string_view second) {
 bool IsMisspelling(std::string_view word, std::string_view candidate, int distance) {
   if (distance == 0) return true;
   const size_t shorter = std::min(word.size(), candidate.size());
-  return shorter >= 3 && distance <= std::max(1, static_cast<int>(shorter) / 3);
+  return shorter >= 3 && distance <= std::clamp(static_cast<int>(shorter) / 4, 1, 3);
 }
 
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates) {

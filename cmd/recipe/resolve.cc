@@ -29,19 +29,6 @@ void ResolveAdapter(Recipe& recipe) {
   Fill(adapter.lora_alpha, 2.0 * static_cast<double>(adapter.lora_r));
 }
 
-void ResolveData(DataSection& data) {
-  int64_t texts = 0, others = 0;
-  for (std::vector<DataSource>* sources : {&data.train, &data.eval}) {
-    for (DataSource& source : *sources) {
-      const bool is_text = Lower(std::filesystem::path(source.path).extension().string()) == ".txt";
-      Fill(source.format, is_text ? DataFormat::kText : DataFormat::kMessages);
-      ++(source.format == DataFormat::kText ? texts : others);
-    }
-  }
-  if (texts == 0) Fill(data.excess_length_strategy, ExcessLength::kDrop);
-  if (others == 0) Fill(data.excess_length_strategy, ExcessLength::kSplit);
-}
-
 void ResolveEvaluation(Recipe& recipe) {
   TrainSection& train = recipe.train;
   if (recipe.data.has_evaluation() && !train.eval_steps) Fill(train.evals_per_epoch, 1.0);
@@ -103,7 +90,6 @@ absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment) {
   Recipe& recipe = loaded.recipe;
   Fill(recipe.output_dir, StrCat("runs/", std::filesystem::path(loaded.file).stem().string()));
   ResolveAdapter(recipe);
-  ResolveData(recipe.data);
   ResolveEvaluation(recipe);
   ResolveOptimizer(recipe);
   ResolvePlace(recipe, environment);

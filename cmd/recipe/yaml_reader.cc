@@ -66,7 +66,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     if (value.find(kEndMark) != std::string::npos) {
-      Fail(mark, {.message = "the quote that opens here is never closed"});
+      Fail(mark, {.message = "the quote that opens here is never closed", .hint = "close it"});
     }
     Node node = Node::Plain(value);
     node.quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
@@ -249,7 +249,7 @@ constexpr std::array kExplanations = {
                 "put the value in quotes if it is text"},
 };
 
-ErrorDetail Explain(const YAML::ParserException& exception, std::string_view text, const std::string& file) {
+ErrorDetail Explain(const YAML::Exception& exception, std::string_view text, const std::string& file) {
   const int lines =
       static_cast<int>(std::count(text.begin(), text.end(), '\n')) + (text.ends_with('\n') ? 0 : 1);
   ErrorDetail detail{.file = file, .line = std::clamp(exception.mark.line + 1, 1, lines)};
@@ -277,7 +277,7 @@ absl::StatusOr<Node> ParseYaml(std::string_view text, const std::string& file) {
     YAML::Parser parser(stream);
     while (!builder.error() && parser.HandleNextDocument(builder)) {
     }
-  } catch (const YAML::ParserException& exception) {
+  } catch (const YAML::Exception& exception) {
     // What the builder saw came first.
     if (!builder.error()) return UsageError(Explain(exception, text, file));
   }

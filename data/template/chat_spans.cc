@@ -159,22 +159,33 @@ absl::StatusOr<TextSpan> SpanSearch::SpanOf(int index) const {
   return TextSpan{static_cast<int64_t>(start), static_cast<int64_t>(end)};
 }
 
-// The length of the longest candidate that `turn` begins with.
-size_t LongestMatch(std::string_view turn, const std::vector<std::string>& candidates) {
+// Where in the turn's text the longest candidate that stands before the message's words ends, 0 if none does.
+// At the turn's beginning as a rule; a template may put a default system message first.
+size_t EndOfPrompt(std::string_view turn_text, size_t body_begin,
+                   const std::vector<std::string>& candidates) {
   size_t longest = 0;
+  size_t end = 0;
   for (const std::string& candidate : candidates) {
-    if (turn.starts_with(candidate)) longest = std::max(longest, candidate.size());
+    if (candidate.size() <= longest || IsBlank(candidate)) continue;
+    const bool leads = turn_text.starts_with(candidate);
+    const size_t at = leads ? 0 : turn_text.substr(0, body_begin).rfind(candidate);
+    if (at == std::string_view::npos) continue;
+    longest = candidate.size();
+    end = at + candidate.size();
   }
-  return longest;
+  return end;
 }
 
-// How far `turn` goes along with a candidate before the template does something else: back to where a piece
-// of its writing or a token ends, and never into the message's own words. 0 if it does not.
-size_t PartialMatch(std::string_view turn_text, const Turn& turn,
-                    const std::vector<std::string>& candidates) {
+// How far the turn goes along with a candidate before the template does something else, back to where a piece
+// of its writing or a token ends, and never into the message's own words. Only if all that precedes those
+// words is then prompt, or if what the candidate goes on with is a mark (the <think> that earlier turns are
+// shown without). 0 if it does not.
+size_t EndOfCommonPrompt(std::string_view turn_text, const Turn& turn,
+                         const std::vector<std::string>& candidates) {
   size_t best = 0;
   for (const std::string& candidate : candidates) {
-    const size_t common = std::min(CommonPrefix(turn_text, candidate), turn.body_begin - turn.begin);
+    const size_t body_begin = turn.body_begin - turn.begin;
+    const size_t common = std::min(CommonPrefix(turn_text, candidate), body_begin);
     size_t at = 0;
     for (const size_t boundary : turn.boundaries) {
       if (boundary - turn.begin <= common) at = std::max(at, boundary - turn.begin);
@@ -182,25 +193,26 @@ size_t PartialMatch(std::string_view turn_text, const Turn& turn,
     for (size_t i = common; i > at; --i) {
       if (turn_text[i - 1] == '>' || turn_text[i - 1] == '\n') at = i;
     }
-    best = std::max(best, at);
+    const bool all_prompt = turn.has_body() && at == body_begin;
+    const bool mark_follows = at < candidate.size() && (candidate[at] == '<' || candidate[at] == '[');
+    if (all_prompt || mark_follows) best = std::max(best, at);
   }
   return IsBlank(turn_text.substr(0, best)) ? 0 : best;
 }
 
 absl::StatusOr<size_t> SpanSearch::FindStart(int index, const Turn& turn) const {
   const std::string_view turn_text = TurnText(turn);
+  const size_t body_begin = turn.body_begin - turn.begin;
   const std::vector<std::string> prompts = GenerationPrompts(static_cast<size_t>(index));
-  if (const size_t match = LongestMatch(turn_text, prompts)) return turn.begin + match;
-  // The generation prompt says more than this turn (a <think> that earlier turns are shown without).
-  if (const size_t match = PartialMatch(turn_text, turn, prompts)) return turn.begin + match;
-  const bool headless = turn.has_body() && IsBlank(bytes_.substr(turn.begin, turn.body_begin - turn.begin));
-  if (headless) return turn.begin;
+  if (const size_t end = EndOfPrompt(turn_text, body_begin, prompts)) return turn.begin + end;
+  if (const size_t end = EndOfCommonPrompt(turn_text, turn, prompts)) return turn.begin + end;
+  if (turn.has_body() && IsBlank(turn_text.substr(0, body_begin))) return turn.begin;
   // Templates without a generation prompt: what comes before any answer is the header.
   if (const auto probe = ProbePlainAnswer(index)) {
     const std::vector<std::string> header = {probe->first};
     if (IsBlank(header[0])) return turn.begin;
-    if (const size_t match = LongestMatch(turn_text, header)) return turn.begin + match;
-    if (const size_t match = PartialMatch(turn_text, turn, header)) return turn.begin + match;
+    if (const size_t end = EndOfPrompt(turn_text, body_begin, header)) return turn.begin + end;
+    if (const size_t end = EndOfCommonPrompt(turn_text, turn, header)) return turn.begin + end;
   }
   return Unsure(
       index,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
@@ -106,6 +107,7 @@ class GgufWeights : public WeightSource {
   absl::Status AddTensors(const ModelConfig& config, bool interleaved);
   const GgufFile& file() const { return file_; }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
+  void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
 
  private:
   std::string origin() const override { return file_.path().string(); }

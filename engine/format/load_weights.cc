@@ -82,6 +82,7 @@ absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const We
            .hint = "the file does not match its config.json, or is incomplete: download it again"});
     }
     FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, *parameter));
+    source.Release(*tensor);
     used.insert(tensor->name);
   }
   for (const SourceTensor& tensor : source.tensors()) {

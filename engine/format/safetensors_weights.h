@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/safetensors.h"
+#include "base/mapped_file.h"
 #include "engine/format/weight_source.h"
 
 namespace ftune {
@@ -22,6 +23,7 @@ class SafetensorsWeights : public WeightSource {
   static absl::StatusOr<std::unique_ptr<SafetensorsWeights>> OpenFolder(const std::filesystem::path& folder);
 
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
+  void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
   // Removes a tensor that the model does not use.
   void Drop(std::string_view name);
 

@@ -40,6 +40,8 @@ class WeightSource {
   const SourceTensor* Find(std::string_view name) const;         // nullptr if absent
   // An error that names the tensor if it is absent or its type cannot be used.
   absl::StatusOr<const SourceTensor*> Get(std::string_view name) const;
+  // The tensor has been copied: memory that merely mirrors its file may be given back. It can still be read.
+  virtual void Release(const SourceTensor&) const {}
 
  protected:
   // Where the tensors come from, for errors: a file or a folder.

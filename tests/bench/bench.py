@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--kernels-bench", type=Path, help="prints fma_peak_gflops")
     parser.add_argument("--modes", default="lora,full")
     parser.add_argument("--packs", default="1,4", help="packs an optimizer step")
-    parser.add_argument("--data", default="text,chat", help="text: one long sample a pack; chat: short ones")
+    parser.add_argument("--data", default="long,short", help="long: one sample fills a pack; short: many do")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--json", type=Path, help="where the results go")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares ftune with PyTorch on SmolLM2-135M: speed, memory, time to the first step. About an hour on two cores;
-# arguments go to bench.py (--modes lora --data text --packs 1 for a short look). Run it on an idle machine.
+# arguments go to bench.py (--modes lora --data long --packs 1 for a short look). Run it on an idle machine.
 set -euo pipefail
 cd "$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")"
 export FTUNE_CACHE="${FTUNE_CACHE:-$PWD/.cache}"

@@ -12,7 +12,7 @@ LORA_R = 16
 @dataclass(frozen=True)
 class Case:
     mode: str  # lora | full
-    data: str  # text: each pack is one sample; chat: each has many
+    data: str  # long: a sample fills a pack and all of it is learned; short: many in a pack, answers learned
     packs: int  # an optimizer step
 
     @property
@@ -60,20 +60,26 @@ def candidates(packs):
     return settings
 
 
-def _write_text(path):
-    """The conversations' words as one long document, which is split into samples of the sequence length."""
-    rows = [json.loads(line) for line in FAQ.read_text().splitlines()]
-    text = "\n".join(message["content"] for row in rows for message in row["messages"])
-    path.write_text(json.dumps({"text": text}) + "\n")
+def _write_long(path):
+    """Conversations of many turns, each of which nearly fills a pack (there are 4.6 characters to a token)."""
+    characters, rows, messages, size = int(4.6 * SEQUENCE_LEN), [], [], 0
+    for line in FAQ.read_text().splitlines():
+        turns = json.loads(line)["messages"]
+        length = sum(len(turn["content"]) + 40 for turn in turns)
+        if size + length > characters:
+            rows.append({"messages": messages})
+            messages, size = [], 0
+        messages, size = messages + turns, size + length
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def recipe_of(case, model, steps, folder):
-    data = FAQ if case.data == "chat" else _write_text(folder / "text.jsonl")
+    data = FAQ if case.data == "short" else _write_long(folder / "long.jsonl")
     recipe = {
         "output_dir": str(folder / "run"),
         "model": {"path": str(model.resolve())},
-        "data": {"train": [str(data)], "sequence_len": SEQUENCE_LEN},
+        "data": {"train": [str(data)], "sequence_len": SEQUENCE_LEN, "train_on_inputs": case.data == "long"},
         "train": {"global_batch_size": case.packs, "micro_batch_size": 1, "max_steps": steps,
                   "num_epochs": 1000},
         "optimizer": {"learning_rate": case.learning_rate, "lr_scheduler": "constant", "warmup_steps": 0},

@@ -49,7 +49,8 @@ def render(source, messages, tools=None, extra=None, tokens=None, add_generation
     template = reference._compile_jinja_template(source)
     variables = {**(tokens or {}), **(extra or {})}
     chat = reference._alias_reasoning_fields(reference._normalize_chat_messages(messages))
-    arguments = dict(messages=chat, tools=tools, documents=None, add_generation_prompt=add_generation_prompt)
+    arguments = dict(messages=chat, tools=tools, documents=variables.pop("documents", None),
+                     add_generation_prompt=add_generation_prompt)
     if not spans:
         return template.render(**arguments, **variables)
     text, indices = reference._render_with_assistant_indices(template, **arguments, **variables)

@@ -1,11 +1,12 @@
 """Reads what `ftune inspect RECIPE --batches N --json` writes: the first N steps of a run, as it trains on them.
 
     {"batches": [                                       one entry an optimizer step: its microbatches
-        [{"ids": [...], "positions": [...], "labels": [...],       as long as the microbatch; a tail has label -100
-          "segments": [[0, 77], [77, 61]]},                        begin and length of each sample, without tails
+        [{"ids": [...], "positions": [...], "labels": [...],       as long as the microbatch
+          "segments": [[0, 77], [77, 61], [138, 374]]},            begin and length of each sample, and of a tail
          ...], ...]}
 
 Labels are shifted: the label of a token is the next token of the same sample, or -100 where that is not learned.
+A segment without a label is a pack's unfilled tail (a sample always has one) and is left out here.
 """
 
 import json
@@ -19,7 +20,7 @@ IGNORE = -100
 class Microbatch:
     ids: list
     labels: list
-    segments: list  # (begin, length)
+    segments: list  # (begin, length) of the samples
 
     @property
     def used_tokens(self):
@@ -51,7 +52,8 @@ def _checked(entry, where):
     for t in sorted(unlabelled):
         if labels[t] != IGNORE:
             raise ValueError(f"{where}: token {t} has a label, but no next token in its sample")
-    return Microbatch(ids, labels, segments)
+    samples = [(b, n) for b, n in segments if any(label != IGNORE for label in labels[b : b + n])]
+    return Microbatch(ids, labels, samples)
 
 
 def parse_steps(steps, where="batches"):

@@ -144,11 +144,22 @@ TEST_CASE("text: rows and a whole book") {
   const std::vector<OrderedJson> expected = Rows(rows);
   size_t equal = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    equal += Trained(texts.samples[i], *model->tokenizer) == "<|begin_of_text|>" +
-                                                                 expected[i]["text"].get<std::string>() +
-                                                                 model->tokenizer->special().eos->text;
+    equal += Trained(texts.samples[i], *model->tokenizer) ==
+             expected[i]["text"].get<std::string>() + model->tokenizer->special().eos->text;
   }
   CHECK(equal == 1000);
+
+  // This tokenizer adds a BOS, the one above does not.
+  const auto with_bos = LoadTokenizer(Material("tokenizers/hf_json/llama2"));
+  REQUIRE(with_bos.ok());
+  const auto begun = LoadDataset({{rows.string()}}, **with_bos, nullptr, {});
+  REQUIRE(begun.ok());
+  const SpecialTokens& special = (*with_bos)->special();
+  for (const Sample& sample : begun->samples) {
+    CHECK(sample.ids.front() == special.bos->id);
+    CHECK(sample.ids[1] != special.bos->id);
+    CHECK(sample.ids.back() == special.eos->id);
+  }
 
   // Splitting the book loses no target.
   const Dataset whole = Load(book, *model, {.sequence_len = 1 << 20});

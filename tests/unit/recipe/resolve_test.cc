@@ -60,8 +60,9 @@ TEST_CASE("what is auto") {
   CHECK(full.launch.threads == 4);
   CHECK(full.launch.ranks_per_host == 1);
   CHECK(full.parallel.data == 1);
-  CHECK(full.data.train[0].format == DataFormat::kMessages);
-  CHECK(full.data.excess_length_strategy == ExcessLength::kDrop);
+  // The data itself tells.
+  CHECK_FALSE(full.data.train[0].format.has_value());
+  CHECK_FALSE(full.data.excess_length_strategy.has_value());
   CHECK_FALSE(full.train.evals_per_epoch.has_value());
 
   const Recipe lora =
@@ -98,9 +99,6 @@ TEST_CASE("data and evaluation") {
     REQUIRE(Resolve(*loaded, {}).ok());
     return loaded->recipe;
   };
-  CHECK(resolved("data: {train: a.TXT}").data.train[0].format == DataFormat::kText);
-  CHECK(resolved("data: {train: a.txt}").data.excess_length_strategy == ExcessLength::kSplit);
-  CHECK_FALSE(resolved("data: {train: [a.txt, b.jsonl]}").data.excess_length_strategy.has_value());
   CHECK(resolved("data: {train: a, eval: b}").train.evals_per_epoch == 1);
   CHECK(resolved("data: {train: a, val_set_size: 3}").train.evals_per_epoch == 1);
   CHECK_FALSE(
@@ -270,18 +268,16 @@ TEST_CASE("what this version does not have is refused by name") {
   }
 }
 
-TEST_CASE("formats and weights of data that this version does not have") {
+TEST_CASE("formats of data that this version does not have") {
   const auto loaded = LoadRecipeText(
-      "model: {path: m}\ndata:\n  train: [a, {path: b, format: alpaca}]\n  eval: [{path: c, weight: 2}]\n",
+      "model: {path: m}\ndata:\n  train: [a, {path: b, format: alpaca}]\n  eval: [{path: c, format: text, "
+      "weight: 2}]\n",
       "r.yaml");
   REQUIRE(loaded.ok());
-  CHECK(CheckAvailable(*loaded).message() ==
-        "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value, expected "
-        "messages; "
-        "convert the data to JSON lines of {\"messages\": […]}\n"
-        "r.yaml:4: error: data.eval[0].weight: this version of ftune does not have this value, expected 1; "
-        "repeat entries "
-        "of the file instead");
+  CHECK(
+      CheckAvailable(*loaded).message() ==
+      "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value, expected auto, "
+      "messages, prompt_completion, text or tokens; convert the data to JSON lines of {\"messages\": […]}");
 }
 
 TEST_CASE("what this version has passes, before and after it is resolved") {

@@ -62,8 +62,8 @@ TEST_CASE("broken YAML is one message with its line") {
         "f:1: error: not valid YAML: a value that begins with * refers to an anchor that is missing; put the "
         "value in "
         "quotes if it is text");
-  CHECK(ErrorOf("a: 1\nb: \"x\nc: 2\n") == "f:2: error: the quote that opens here is never closed");
-  CHECK(ErrorOf("a: 'x") == "f:1: error: the quote that opens here is never closed");
+  CHECK(ErrorOf("a: 1\nb: \"x\nc: 2\n") == "f:2: error: the quote that opens here is never closed; close it");
+  CHECK(ErrorOf("a: 'x") == "f:1: error: the quote that opens here is never closed; close it");
   CHECK(ErrorOf("a: 1\n---\nb: 2\n") ==
         "f:2: error: a second YAML document begins here; a file has one recipe: remove the rest");
   CHECK(ErrorOf("? [x]\n: 1\n") == "f:1: error: a key is not a word; write `key: value`");
