@@ -1,10 +1,51 @@
 // ftune: the command line.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/recipe/nearest.h"
+
+namespace ftune {
+namespace {
+
+// An error where the first word is not a subcommand: CLI11 would only say that one is missing.
+absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("-")) continue;
+    if (std::find(commands.begin(), commands.end(), word) != commands.end()) return absl::OkStatus();
+    const std::optional<std::string> meant = Nearest(word, commands);
+    return UsageError({.file = "command line",
+                       .key = word,
+                       .message = "unknown command",
+                       .expected = StrJoin(commands, ", "),
+                       .hint = meant ? StrCat("did you mean ", *meant, "?") : "see 'ftune --help'"});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandResult> RunCommand(const Invocation& invocation) {
+  try {
+    return invocation.run();
+  } catch (const std::bad_alloc&) {
+    return UserError(ExitCode::kDoesNotFit,
+                     {.message = "out of memory",
+                      .hint = "lower data.sequence_len or train.micro_batch_size, set "
+                              "memory.activation_checkpointing: full, or use an adapter"});
+  }
+}
+
+}  // namespace
+}  // namespace ftune
 
 int main(int argc, char** argv) {
   ftune::Invocation invocation;
@@ -25,6 +66,10 @@ int main(int argc, char** argv) {
   ftune::AddTemplate(app, invocation);
   ftune::AddRecipe(app, invocation);
 
+  if (const absl::Status known = ftune::CheckCommand(app, argc, argv); !known.ok()) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    return ftune::ReportError(known, std::find(words.begin(), words.end(), "--json") != words.end());
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -35,7 +80,7 @@ int main(int argc, char** argv) {
     return ftune::ReportError(status, invocation.json);
   }
 
-  const absl::StatusOr<ftune::CommandResult> result = invocation.run();
+  const absl::StatusOr<ftune::CommandResult> result = ftune::RunCommand(invocation);
   if (!result.ok()) return ftune::ReportError(result.status(), invocation.json);
   if (invocation.json) {
     std::printf("%s\n", result->json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());

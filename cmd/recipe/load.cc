@@ -134,7 +134,8 @@ std::optional<Node> ParseOverride(const std::string& text, std::vector<ErrorDeta
     return std::nullopt;
   }
   std::string key = text.substr(0, equals);
-  absl::StatusOr<Node> value = ParseOverrideValue(text.substr(equals + 1));
+  const absl::Status readable = CheckRecipeText(text, kCommandLine);
+  absl::StatusOr<Node> value = readable.ok() ? ParseOverrideValue(text.substr(equals + 1)) : readable;
   if (!value.ok()) {
     for (ErrorDetail error : RecipeErrorsOf(value.status())) {
       error.line = 0;
@@ -202,7 +203,8 @@ ErrorDetail LoadedRecipe::At(const std::string& key) const {
 
 absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::string& file,
                                             const std::vector<std::string>& overrides) {
-  absl::StatusOr<Node> root = ParseYaml(text, file);
+  const absl::Status readable = CheckRecipeText(text, file);
+  absl::StatusOr<Node> root = readable.ok() ? ParseYaml(text, file) : readable;
   if (!root.ok()) return RecipeStatus(RecipeErrorsOf(root.status()));
   if (!root->is_map()) return RecipeStatus({NotASection(*root, file)});
 
@@ -223,7 +225,7 @@ absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::st
 }
 
 absl::StatusOr<LoadedRecipe> LoadRecipe(const std::string& path, const std::vector<std::string>& overrides) {
-  absl::StatusOr<std::string> text = ReadRecipeText(path);
+  const absl::StatusOr<std::string> text = ReadRecipeText(path);
   if (!text.ok()) return RecipeStatus(RecipeErrorsOf(text.status()));
   return LoadRecipeText(*text, path, overrides);
 }

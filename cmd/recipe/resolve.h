@@ -12,9 +12,9 @@ struct Environment {
 };
 
 // Replaces `auto` by values: sizes of the batch and the mesh, device and number formats, learning rate, …
-// Left for later are what only the model (data.chat_template, parallel.stages), the data (their format and what
-// becomes of long rows) and the clock (checkpoint.save_steps) can tell. Sizes that were given and do not fit each other are an error. Resolving again
-// changes nothing.
+// Left for later are what only the model (data.chat_template, parallel.stages), the data (their format and
+// what becomes of long rows) and the clock (checkpoint.save_steps) can tell. Sizes that were given and do not
+// fit each other are an error. Resolving again changes nothing.
 absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment);
 
 }  // namespace ftune

@@ -29,18 +29,11 @@ bool IsForbidden(int32_t c) { return (c < 0x20 && c != '\t' && c != '\n' && c !=
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadRecipeText(const std::string& path) {
-  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) {
-    // A recipe that cannot be read is a wrong command line, not wrong data.
-    std::optional<ErrorDetail> detail = DetailOf(file.status());
-    return detail ? UsageError(*std::move(detail)) : file.status();
-  }
-  const std::string_view text = file->text();
+absl::Status CheckRecipeText(std::string_view text, const std::string& file) {
   if (text.size() > kLargest) {
-    return UsageError({.file = path,
-                       .found = StrCat(text.size(), " bytes"),
-                       .expected = StrCat("a recipe of at most ", kLargest, " bytes"),
+    return UsageError({.file = file,
+                       .found = StrCat("more than ", kLargest, " bytes"),
+                       .expected = "a recipe",
                        .hint = "give the recipe's own file"});
   }
   for (int32_t next = 0; next < static_cast<int32_t>(text.size());) {
@@ -48,14 +41,22 @@ absl::StatusOr<std::string> ReadRecipeText(const std::string& path) {
     int32_t c = 0;
     U8_NEXT(text.data(), next, static_cast<int32_t>(text.size()), c);
     if (c >= 0 && !IsForbidden(c)) continue;
-    return UsageError({.file = path,
+    return UsageError({.file = file,
                        .line = LineAt(text, position),
                        .found = StrCat(c < 0 ? "the byte " : "the control character ",
                                        Hex(static_cast<unsigned char>(text[position]))),
                        .expected = "UTF-8 text",
-                       .hint = "save the file as UTF-8"});
+                       .hint = "write it in UTF-8"});
   }
-  return std::string(text);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadRecipeText(const std::string& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (file.ok()) return std::string(file->text().substr(0, kLargest + 1));
+  // A recipe that cannot be read is a wrong command line, not wrong data.
+  std::optional<ErrorDetail> detail = DetailOf(file.status());
+  return detail ? UsageError(*std::move(detail)) : file.status();
 }
 
 }  // namespace ftune

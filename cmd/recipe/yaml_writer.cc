@@ -16,8 +16,8 @@ bool IsAsciiAlpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= '
 
 bool IsSafePlain(const std::string& text) {
   if (text.empty()) return false;
-  const bool path_like = text.starts_with("./") || text.starts_with("../") || text.starts_with('/');
-  if (!IsAsciiAlpha(text[0]) && text[0] != '_' && !path_like) return false;
+  const bool is_path = (text[0] == '.' || text[0] == '/') && text.find('/') != std::string::npos;
+  if (!IsAsciiAlpha(text[0]) && text[0] != '_' && !is_path) return false;
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return IsAsciiAlpha(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
   });

@@ -1,5 +1,9 @@
 """What transformers and peft say: tokens, which of them are learned, loss, logits."""
 
+import os
+
+os.environ["TQDM_DISABLE"] = "1"  # read when transformers is imported
+
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer

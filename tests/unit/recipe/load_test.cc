@@ -329,6 +329,8 @@ TEST_CASE("wrong overrides") {
         "command line: error: train.seed: found nothing (null), expected a whole number of 0 or more");
   CHECK(error("train.seed.x=3") ==
         "command line: error: train.seed: found a map of keys, expected a whole number of 0 or more");
+  CHECK(error("log.hook=\xE9") ==
+        "command line: error: log.hook: found the byte 0xE9, expected UTF-8 text; write it in UTF-8");
   CHECK(error("data.train=[a") ==
         "command line: error: data.train: not valid YAML: a list that opens with [ is not closed; add ]");
   CHECK(error("train=3") ==
@@ -401,15 +403,14 @@ TEST_CASE("files") {
   CHECK(FileError(std::string("\xEF\xBB\xBF") + kMinimal) == "");  // a byte order mark
   CHECK(FileError("model: {path: m}\r\ndata: {train: d}\r\n") == "");
   CHECK(FileError("model: {path: é}\ndata: {train: \xE9}\n") ==
-        ":2: error: found the byte 0xE9, expected UTF-8 text; save the file as UTF-8");
+        ":2: error: found the byte 0xE9, expected UTF-8 text; write it in UTF-8");
   CHECK(FileError(std::string("a: 1\nb: \0\n", 10)) ==
-        ":2: error: found the control character 0x00, expected UTF-8 text; save the file as UTF-8");
+        ":2: error: found the control character 0x00, expected UTF-8 text; write it in UTF-8");
   // To yaml-cpp this is the end of the text: the rest would go unread.
   CHECK(FileError(std::string(kMinimal) + "\x04\nx: 1\n") ==
-        ":3: error: found the control character 0x04, expected UTF-8 text; save the file as UTF-8");
-  CHECK(
-      FileError(std::string(2 << 20, '#')) ==
-      ": error: found 2097152 bytes, expected a recipe of at most 1048576 bytes; give the recipe's own file");
+        ":3: error: found the control character 0x04, expected UTF-8 text; write it in UTF-8");
+  CHECK(FileError(std::string(2 << 20, '#')) ==
+        ": error: found more than 1048576 bytes, expected a recipe; give the recipe's own file");
   CHECK(FileError("").starts_with(": error: found nothing"));
 
   const absl::StatusOr<LoadedRecipe> missing = LoadRecipe("no/such/recipe.yaml");
