@@ -27,7 +27,6 @@ std::vector<Limit> Limits() {
       {"adapter.use_rslora", {}, "set lora_alpha to lora_alpha × √lora_r instead"},
       {"adapter.use_dora"},
       {"adapter.loraplus_lr_ratio"},
-      {"data.chat_template", {"auto"}, "the tokenizer's own template is used"},
       {"data.streaming"},
       {"train.early_stopping_patience", {}, "set max_steps instead"},
       {"train.sample_prompts", {}, "run `ftune generate` on the result"},

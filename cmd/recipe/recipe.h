@@ -59,7 +59,7 @@ struct ActivationCheckpointing {
 
 struct DataSource {
   std::string path;
-  Auto<DataFormat> format;
+  Auto<DataFormat> format;  // stays empty: told from the data
   double weight = 1.0;
 
   bool operator==(const DataSource&) const = default;
@@ -113,7 +113,7 @@ struct DataSection {
   bool train_on_inputs = false;
   TrainedTurns train_on_turns = TrainedTurns::kAll;
   int64_t sequence_len = 2048;
-  Auto<ExcessLength> excess_length_strategy;  // stays empty where text and other data are mixed
+  Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
   bool packing = true;
   bool streaming = false;
 

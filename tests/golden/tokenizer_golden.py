@@ -179,15 +179,19 @@ def metaspace_first():
 
 def unknown_characters():
     """Lower case without accents, words and punctuation; characters that are no token become <unk>."""
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, end_of_word_suffix="</w>"))
+    merges = ["t h", "th e</w>", "e r", "l l", "ll o</w>", "o r", "w or", "wor l", "worl d</w>", "s t"]
+    merges = [tuple(merge.split()) for merge in merges]
+    letters = "abcdefghiklmnorstuwy.,'"
+    tokens = ["<unk>", *letters, *(letter + "</w>" for letter in letters), *("".join(pair) for pair in merges)]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, end_of_word_suffix="</w>")
+    )
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.BpeTrainer(
-        vocab_size=120, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS[:1], trainer)
+    tokenizer.add_special_tokens(["<unk>"])
     return tokenizer
 
 

@@ -67,8 +67,8 @@ class Case:
         recipe = {
             "output_dir": str(self.folder / "run"),
             "model": {"path": str(TINY)},
-            "data": {"train": [str(self.chats)], "sequence_len": 256},
-            "train": {"global_batch_size": 1, "max_steps": 2, "num_epochs": 2},
+            "data": {"train": [str(self.chats)], "eval": [str(self.chats)], "sequence_len": 256},
+            "train": {"global_batch_size": 1, "max_steps": 2, "num_epochs": 2, "eval_steps": 1},
             "optimizer": {"learning_rate": 0.01, "lr_scheduler": "constant", "warmup_steps": 0},
             **sections,
         }
@@ -87,6 +87,15 @@ class Case:
             assert got["trained_tokens"] == count, f"{name}: {got['trained_tokens']} trained tokens, not {count}"
             difference = abs(got["eval_loss"] - want)
             assert difference <= LOSS_TOLERANCE, f"{name}: loss {got['eval_loss']}, transformers says {want}"
+
+
+def check_last_evaluation(run, model, tokenizer):
+    """The run's own evaluation of CHATS after its last step is the loss of what it wrote."""
+    lines = [json.loads(text) for text in (run / "log.jsonl").read_text().splitlines()]
+    last = [line for line in lines if line["event"] == "eval"][-1]
+    want, count = reference.mean_loss(model, reference.chat_samples(tokenizer, CHATS))
+    assert last["step"] == 2 and last["eval_tokens"] == count, last
+    assert abs(last["eval_loss"] - want) <= LOSS_TOLERANCE, f"{last}, transformers says {want}"
 
 
 def check_same_files(folder, other, names):
@@ -111,6 +120,7 @@ def test_full(case):
     check_moved(load_file(model / "model.safetensors"), load_file(TINY / "model.safetensors"))
     case.check_loss(reference.load(model), model, model)
     case.check_loss(reference.load(model), model, run)  # a run stands for its result
+    check_last_evaluation(run, reference.load(model), model)
 
 
 def test_bf16(case):
@@ -129,7 +139,8 @@ def _train_lora(case, **adapter):
 
 def test_lora(case):
     """An adapter that ftune trained."""
-    adapter = _train_lora(case) / "adapter"
+    run = _train_lora(case)
+    adapter = run / "adapter"
     tensors = load_file(adapter / "adapter_model.safetensors")
     assert all(tensor.any() and tensor.isfinite().all() for tensor in tensors.values())
     assert len(tensors) == 2 * 7 * 2, sorted(tensors)
@@ -141,6 +152,7 @@ def test_lora(case):
     assert not [k for k in missing.missing_keys if "lora_" in k] and not missing.unexpected_keys, missing
     case.check_loss(model, TINY, TINY, "--adapter", adapter)
     case.check_loss(model, TINY, adapter)  # the base is where the adapter says
+    check_last_evaluation(run, model, TINY)
 
 
 def test_lora_some_targets(case):

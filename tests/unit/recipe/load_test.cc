@@ -138,7 +138,7 @@ TEST_CASE("all errors at once, in the order of their lines, those of the command
   const std::string text = R"(model:
   path: m
 data:
-  train: [{path: d, formt: text, weight: 0}]
+  train: [{path: d, formt: text, weight: -1}]
   sequence_len: long
 train:
   seed: 1.5
@@ -154,7 +154,7 @@ train:
   CHECK(loaded.status().message() ==
         "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, format, weight; did you "
         "mean format?\n"
-        "r.yaml:4: error: data.train[0].weight: found 0, expected a number above 0\n"
+        "r.yaml:4: error: data.train[0].weight: found -1, expected a number from 0 to 1000\n"
         "r.yaml:5: error: data.sequence_len: found long, expected a whole number from 2 to 100000000\n"
         "r.yaml:7: error: train.seed: found 1.5, expected a whole number of 0 or more\n"
         "r.yaml:8: error: train.seed: given twice (first on line 7); keep one (a key and its other names "

@@ -42,7 +42,7 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Mutate(std::string text, const std::vector<std::string>& seeds, Random& random) {
-  for (size_t count = 1 + random.Below(4); count > 0; --count) {
+  for (size_t count = 1 + random.Below(3); count > 0; --count) {
     const size_t at = random.Below(text.size() + 1);
     switch (random.Below(5)) {
       case 0:
@@ -73,12 +73,15 @@ std::string Mutate(std::string text, const std::vector<std::string>& seeds, Rand
 TEST_CASE("fuzz: mutated templates never crash") {
   const std::vector<std::string> seeds = Seeds();
   REQUIRE(seeds.size() > 700);
-  ChatInput input = test::Conversation(OrderedJson::parse(
+  ChatInput with_tools = test::Conversation(OrderedJson::parse(
       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "yes"},
           {"role": "assistant", "content": " yes ", "reasoning_content": "yes",
            "tool_calls": [{"id": "abcdefghi", "function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
           {"role": "tool", "content": "yes"}, {"role": "assistant", "content": ""}])"));
-  input.extra = test::ReadFixture("snippets.json")["head"]["variables"];
+  with_tools.extra = test::ReadFixture("snippets.json")["head"]["variables"];
+  const ChatInput plain = test::Conversation(OrderedJson::parse(
+      R"([{"role": "user", "content": "yes"}, {"role": "assistant", "content": " yes "},
+          {"role": "user", "content": ""}, {"role": "assistant", "content": ""}])"));
   Random random(kSeed);
   int rendered = 0;
   int refused = 0;
@@ -86,6 +89,7 @@ TEST_CASE("fuzz: mutated templates never crash") {
   for (int i = 0; i < kIterations; ++i) {
     const std::string source = Mutate(seeds[random.Below(seeds.size())], seeds, random);
     CAPTURE(i);
+    const ChatInput& input = random.Below(2) == 0 ? plain : with_tools;
     const auto parsed = test::Parse(source);
     const absl::StatusOr<std::string> text =
         parsed.ok() ? (*parsed)->Render(input) : absl::StatusOr<std::string>(parsed.status());
@@ -108,8 +112,8 @@ TEST_CASE("fuzz: mutated templates never crash") {
   }
   // Every way is taken often, or the test would test little.
   CHECK(refused > kIterations / 4);
-  CHECK(rendered > kIterations / 4);
-  CHECK(with_spans > kIterations / 50);
+  CHECK(rendered > kIterations / 8);
+  CHECK(with_spans > kIterations / 40);
 }
 
 }  // namespace
