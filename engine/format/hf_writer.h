@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/dtype.h"
 #include "engine/format/hf_model.h"
 #include "engine/format/output_tensor.h"
 
@@ -27,12 +26,6 @@ absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& f
 
 // The tokenizer's part of it: what an adapter's folder gets too.
 absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder);
-
-// config.json of a model that has none, in transformers 4's dialect, which 5 reads too.
-std::string MakeConfigJson(const ModelConfig& config, DType dtype);
-
-// `config_json` with its dtype field (torch_dtype, dtype or both, as it has them) set.
-absl::StatusOr<std::string> WithDType(const std::string& config_json, DType dtype, const std::string& file);
 
 // Makes the folder, and those above it, if need be.
 absl::Status MakeFolder(const std::filesystem::path& folder);

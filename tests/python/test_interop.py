@@ -289,7 +289,8 @@ def test_families(case):
             assert abs(got["eval_loss"] - want) <= LOSS_TOLERANCE, (golden.name, arguments, got, want)
 
         check(reference.load(base), base)
-        common = {"model": {"path": str(base)}, "data": {"train": [str(chats)], "sequence_len": 96}}
+        data = {"train": [str(chats)], "eval": [str(chats)], "sequence_len": 96}
+        common = {"model": {"path": str(base)}, "data": data}
         full = case.train(output_dir=f"{base}-full", **common)
         check(reference.load(full / "model"), full / "model")
         lora = case.train(output_dir=f"{base}-run", adapter={"kind": "lora", "lora_r": 2}, **common)

@@ -22,10 +22,14 @@ int FilesIn(const std::filesystem::path& folder) {
 TEST_CASE("a mapped file has the file's bytes, and keeps them when moved") {
   TempFolder folder;
   WriteBytes(folder / "a", std::string("x\0y", 3));
-  auto file = MappedFile::Open(folder / "a");
-  REQUIRE(file.ok());
-  const std::byte* data = file->bytes().data();
-  MappedFile moved = *std::move(file);
+  const std::byte* data = nullptr;
+  const auto open = [&] {  // the object that is moved from goes away
+    auto file = MappedFile::Open(folder / "a");
+    REQUIRE(file.ok());
+    data = file->bytes().data();
+    return MappedFile(*std::move(file));
+  };
+  const MappedFile moved = open();
   CHECK(moved.text() == std::string_view("x\0y", 3));
   CHECK(moved.bytes().data() == data);
 }

@@ -7,7 +7,9 @@
 
 #include "base/safetensors.h"
 #include "engine/format/config_reader.h"
+#include "engine/format/config_writer.h"
 #include "engine/format/hf_writer.h"
+#include "engine/format/rope_reader.h"
 #include "engine/format/shard_writer.h"
 #include "tests/unit/base/gguf_builder.h"
 #include "tests/unit/base/temp_folder.h"
@@ -96,7 +98,10 @@ TEST_CASE("writer: tokenizer files and generation_config.json are copied byte fo
 }
 
 TEST_CASE("writer: config.json keeps all but its dtype, in its own dialect") {
-  const auto changed = [](const std::string& text) { return *WithDType(text, DType::kBF16, "config.json"); };
+  const auto changed = [](const std::string& text) {
+    const ModelConfig config = {.max_position = 8, .rope = *ReadRope(json::parse(text), 8, "")};
+    return *UpdateConfigJson(text, config, DType::kBF16, "config.json");
+  };
   const std::string old_dialect =
       R"({"z": 1e-05, "torch_dtype": "float32", "a": [1.0, 2], "rope_theta": 500000.0})";
   CHECK(changed(old_dialect) ==
@@ -111,7 +116,28 @@ TEST_CASE("writer: config.json keeps all but its dtype, in its own dialect") {
   json = json::parse(changed(R"({"rope_theta": 1})"));
   CHECK(json["torch_dtype"] == "bfloat16");
   CHECK_FALSE(json.contains("dtype"));
-  CHECK(NotSaid(WithDType("{\n1", DType::kF32, "c.json").status(), "c.json:2") == "");
+  CHECK(NotSaid(UpdateConfigJson("{\n1", {}, DType::kF32, "c.json").status(), "c.json:2") == "");
+}
+
+TEST_CASE("writer: other rotary settings than the base's go into config.json, in its dialect") {
+  for (const char* name : {"llama", "llama3", "qwen2-window"}) {
+    INFO(name);
+    auto base = OpenModel(Golden(name));
+    REQUIRE(base.ok());
+    const bool new_dialect = json::parse(base->config_json).contains("rope_parameters");
+    for (const RopeConfig& rope :
+         {RopeConfig{.theta = 77.0}, RopeConfig{.kind = RopeKind::kLinear, .theta = 5.0, .factor = 4.0},
+          RopeConfig{.kind = RopeKind::kLlama3, .factor = 8.0, .original_max_position = 32}}) {
+      base->config.rope = rope;
+      TempFolder folder;
+      REQUIRE(WriteHfModel(*base, folder.path(), Same(*base)).ok());
+      const auto again = OpenModel(folder.path());
+      REQUIRE(again.ok());
+      CHECK(again->config == base->config);
+      CHECK(json::parse(again->config_json).contains("rope_parameters") == new_dialect);
+      CHECK(json::parse(again->config_json).contains("rope_theta") == !new_dialect);
+    }
+  }
 }
 
 TEST_CASE("writer: the dtype in config.json is the weights'") {

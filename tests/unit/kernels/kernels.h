@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "base/convert.h"
@@ -28,7 +29,8 @@ using Matrix = std::vector<double>;  // row-major, without gaps
 // Runs `body` once for each instruction set that this machine has and the kernels were compiled for.
 inline void ForEachTarget(const std::function<void()>& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    CAPTURE(hwy::TargetName(target));
+    const std::string target_name = hwy::TargetName(target);
+    CAPTURE(target_name);
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     body();
