@@ -12,9 +12,9 @@ namespace ftune::jinja {
 
 class Budget {
  public:
-  static constexpr int64_t kMaxSteps = 20'000'000;
-  static constexpr int64_t kMaxBytes = int64_t{1} << 31;
-  static constexpr size_t kMaxTextBytes = size_t{1} << 27;
+  static constexpr int64_t kMaxSteps = 5'000'000;
+  static constexpr int64_t kMaxBytes = int64_t{1} << 30;
+  static constexpr size_t kMaxTextBytes = size_t{1} << 26;
   static constexpr int64_t kMaxItems = 1'000'000;  // of one list
   static constexpr int64_t kMaxRange = 100'000;    // the sandbox's own MAX_RANGE
   static constexpr int kMaxEvaluationDepth = 800;  // nested evaluations and calls on the stack
@@ -22,14 +22,14 @@ class Budget {
 
   void Step(int64_t count = 1) {
     steps_ += count;
-    if (steps_ > kMaxSteps) throw Error("the template runs too long (more than 20 million steps)");
+    if (steps_ > kMaxSteps) throw Error("the template runs too long (more than 5 million steps)");
   }
   void Allocate(int64_t bytes) {
     bytes_ += bytes;
-    if (bytes_ > kMaxBytes) throw Error("the template uses too much memory (more than 2 GiB of values)");
+    if (bytes_ > kMaxBytes) throw Error("the template uses too much memory (more than 1 GiB of values)");
   }
   static void CheckText(size_t bytes) {
-    if (bytes > kMaxTextBytes) throw Error("the template makes a text of more than 128 MiB");
+    if (bytes > kMaxTextBytes) throw Error("the template makes a text of more than 64 MiB");
   }
   static void CheckItems(int64_t count) {
     if (count > kMaxItems) throw Error("the template makes a list of more than a million items");

@@ -52,7 +52,8 @@ class UnicodeFormNormalizer : public Normalizer {
   // all between.
   void AppendSegment(const AlignedView& segment, AlignedBuffer& out) const {
     const std::string_view from = segment.text;
-    if (from.size() == 1) return out.Copy(segment, 0, 1);  // ASCII alone is in every form
+    // ASCII alone is in every form. ICU counts in 32 bits, which no segment of real text needs.
+    if (from.size() == 1 || from.size() > INT32_MAX) return out.Copy(segment, 0, from.size());
     UErrorCode status = U_ZERO_ERROR;
     const auto source =
         icu::UnicodeString::fromUTF8(icu::StringPiece(from.data(), static_cast<int32_t>(from.size())));

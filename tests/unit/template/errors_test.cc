@@ -86,14 +86,14 @@ TEST_CASE("limits: hostile templates end in an error") {
   CheckError("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
              "runs too long");
   CheckError("{{ range(1000000000) }}", "Range too big");
-  CheckError("{{ 'x' * 100000000000 }}", "more than 128 MiB");
+  CheckError("{{ 'x' * 100000000000 }}", "more than 64 MiB");
   CheckError("{{ [0] * 100000000000 }}", "more than a million items");
   CheckError(
       "{% set ns = namespace(x='xxxxxxxxxx') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor "
       "%}",
-      "128 MiB");
+      "64 MiB");
   CheckError(
-      "{% set ns = namespace(x='x' * 100000000) %}{% for i in range(99) %}{% set ns.x = ns.x[1:] %}{% endfor "
+      "{% set ns = namespace(x='x' * 50000000) %}{% for i in range(99) %}{% set ns.x = ns.x[1:] %}{% endfor "
       "%}",
       "too much memory");
   CheckError("{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}",
