@@ -41,7 +41,7 @@ class Bench:
         """Operations a second that all cores reach together now; None where nobody measures it."""
         if self.arguments.kernels_bench is None:
             return None
-        text = subprocess.run([self.arguments.kernels_bench], check=True, capture_output=True, text=True).stdout
+        text = subprocess.run([self.arguments.kernels_bench, str(os.cpu_count()), "peak only"], check=True, capture_output=True, text=True).stdout
         return float(re.search(r"fma_peak_gflops\s+([0-9.]+)", text).group(1)) * 1e9
 
     def prepare(self, case):
@@ -71,6 +71,8 @@ class Bench:
         """→ the fastest setting of each dtype, and what every setting reached."""
         reached = {}
         for setting in candidates(case.packs):
+            if not re.search(self.arguments.settings, setting.name):
+                continue
             try:
                 reached[setting] = self.run_pytorch(case, setting, batches, TRIAL_STEPS)
             except measure.RunFailed as failure:
@@ -137,6 +139,7 @@ def main():
     parser.add_argument("--modes", default="lora,full")
     parser.add_argument("--packs", default="1,4", help="packs an optimizer step")
     parser.add_argument("--data", default="long,short", help="long: one sample fills a pack; short: many do")
+    parser.add_argument("--settings", default="", help="a regular expression: PyTorch's settings to try")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--json", type=Path, help="where the results go")

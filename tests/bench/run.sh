@@ -21,13 +21,7 @@ if [[ ! -f $model/config.json ]]; then
   rm -rf "$model" && mv "$model.new" "$model"
 fi
 
-peak=()
-for program in "$build"/tests/kernels_bench "$build"/kernels_bench; do
-  [[ -x $program ]] && peak=(--kernels-bench "$program") && break
-done
-if ((${#peak[@]} == 0)); then
-  echo "bench: no kernels_bench is built (-DFTUNE_BENCHMARKS=ON): the FMA peak is not measured" >&2
-fi
+cmake --build --preset release --target kernels_bench || die "kernels_bench, which measures the peak, could not be built"
 
 exec "$python" tests/bench/bench.py --ftune "$build/ftune" --model "$model" --work "$work/runs" \
-  --json "$work/results.json" "${peak[@]}" "$@"
+  --json "$work/results.json" --kernels-bench "$build/tests/kernels_bench" "$@"
