@@ -206,6 +206,8 @@ TEST_CASE("keys that contradict each other") {
         "other to null");
   CHECK(LoadError("optimizer: {warmup_ratio: 0.1, warmup_steps: null}\n") == "");
   // A rule about a key that could not be read says nothing more.
+  CHECK(data("data: {train: a, eval: {format: text}}\ntrain: {eval_steps: 1}\n").find("no evaluation data") ==
+        std::string::npos);
   CHECK(LoadError("optimizer: {warmup_ratio: 0.1, warmup_steps: x}\n") ==
         "r.yaml:3: error: optimizer.warmup_steps: found x, expected null or a whole number of 0 or more");
 }
