@@ -41,7 +41,8 @@ bool IsFloat(DType dtype);
 
 // ftune's own lower-case name ("f32", "bf16", "q4_1"), used in recipes, logs and plans.
 std::string_view Name(DType dtype);
-// From ftune's name, safetensors' ("F32", "BF16") or PyTorch's ("float32", "bfloat16"); an error names the text.
+// From ftune's name, safetensors' ("F32", "BF16") or PyTorch's ("float32", "bfloat16"); an error names the
+// text.
 absl::StatusOr<DType> ParseDType(std::string_view text);
 // safetensors' name ("F32"); empty for types that it does not have.
 std::string_view SafetensorsName(DType dtype);

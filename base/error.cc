@@ -13,14 +13,22 @@ constexpr char kPayloadUrl[] = "ftune/error";
 
 absl::StatusCode CanonicalCode(ExitCode code) {
   switch (code) {
-    case ExitCode::kOk: return absl::StatusCode::kOk;
-    case ExitCode::kUsage: return absl::StatusCode::kInvalidArgument;
-    case ExitCode::kDoesNotFit: return absl::StatusCode::kResourceExhausted;
-    case ExitCode::kData: return absl::StatusCode::kDataLoss;
-    case ExitCode::kRankFailed: return absl::StatusCode::kAborted;
-    case ExitCode::kTimeout: return absl::StatusCode::kDeadlineExceeded;
-    case ExitCode::kNotFinite: return absl::StatusCode::kOutOfRange;
-    case ExitCode::kPreempted: return absl::StatusCode::kCancelled;
+    case ExitCode::kOk:
+      return absl::StatusCode::kOk;
+    case ExitCode::kUsage:
+      return absl::StatusCode::kInvalidArgument;
+    case ExitCode::kDoesNotFit:
+      return absl::StatusCode::kResourceExhausted;
+    case ExitCode::kData:
+      return absl::StatusCode::kDataLoss;
+    case ExitCode::kRankFailed:
+      return absl::StatusCode::kAborted;
+    case ExitCode::kTimeout:
+      return absl::StatusCode::kDeadlineExceeded;
+    case ExitCode::kNotFinite:
+      return absl::StatusCode::kOutOfRange;
+    case ExitCode::kPreempted:
+      return absl::StatusCode::kCancelled;
   }
   std::abort();
 }
@@ -57,10 +65,14 @@ std::string FormatError(const ErrorDetail& detail) {
 
 absl::Status UserError(ExitCode code, ErrorDetail detail) {
   absl::Status status(CanonicalCode(code), FormatError(detail));
-  const nlohmann::json payload = {
-      {"exit", static_cast<int>(code)}, {"file", detail.file},   {"line", detail.line},
-      {"key", detail.key},              {"what", detail.message}, {"found", detail.found},
-      {"expected", detail.expected},    {"hint", detail.hint}};
+  const nlohmann::json payload = {{"exit", static_cast<int>(code)},
+                                  {"file", detail.file},
+                                  {"line", detail.line},
+                                  {"key", detail.key},
+                                  {"what", detail.message},
+                                  {"found", detail.found},
+                                  {"expected", detail.expected},
+                                  {"hint", detail.hint}};
   // Bytes of a broken file may stand in a message: replace what is not UTF-8 rather than throw.
   status.SetPayload(kPayloadUrl,
                     absl::Cord(payload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));

@@ -35,7 +35,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Gives back the memory behind `bytes` of a mapping: they are read from the file again if they are looked at again.
+// Gives back the memory behind `bytes` of a mapping: they are read from the file again if they are looked at
+// again.
 void ForgetPages(std::span<const std::byte> bytes);
 
 }  // namespace ftune

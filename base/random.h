@@ -1,6 +1,6 @@
-// Counter-based random numbers: a draw is a pure function of its coordinates (seed, stream, counter), so it is the
-// same on every mesh and after every resume. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011).
+// Counter-based random numbers: a draw is a pure function of its coordinates (seed, stream, counter), so it
+// is the same on every mesh and after every resume. Philox4x32-10 (Salmon et al., "Parallel random numbers:
+// as easy as 1, 2, 3", SC 2011).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Building text from pieces. (Debian's Abseil is built with a string_view type of its own, which std::string_view does
-// not convert to; so its StrCat cannot be used with the standard type.)
+// Building text from pieces. (Debian's Abseil is built with a string_view type of its own, which
+// std::string_view does not convert to; so its StrCat cannot be used with the standard type.)
 #pragma once
 
 #include <charconv>
@@ -15,8 +15,8 @@ inline void AppendPiece(std::string& to, std::string_view piece) { to.append(pie
 inline void AppendPiece(std::string& to, char piece) { to.push_back(piece); }
 // Integers in decimal; floating point in the shortest form that reads back equal.
 template <typename Number>
-  requires(std::is_arithmetic_v<Number> && !std::same_as<Number, char>)
-void AppendPiece(std::string& to, Number number) {
+requires(std::is_arithmetic_v<Number> && !std::same_as<Number, char>) void AppendPiece(std::string& to,
+                                                                                       Number number) {
   if constexpr (std::same_as<Number, bool>) {
     to.append(number ? "true" : "false");
   } else {

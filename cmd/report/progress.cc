@@ -26,9 +26,10 @@ void Progress::Step(const StepReport& r) {
   ++steps_seen_;
   mean_step_seconds_ = steps_seen_ <= 2 ? r.step_seconds : 0.9 * mean_step_seconds_ + 0.1 * r.step_seconds;
   const double left = mean_step_seconds_ * static_cast<double>(r.total_steps - r.step);
-  const std::string line = absl::StrFormat(
-      "step %d/%d  loss %.4f  lr %.3g  grad norm %.3g  %.0f tok/s  %s  %s left", r.step, r.total_steps, r.loss,
-      r.learning_rate, r.grad_norm, r.tokens_per_second, HumanBytes(r.memory.total()), HumanDuration(left));
+  const std::string line =
+      absl::StrFormat("step %d/%d  loss %.4f  lr %.3g  grad norm %.3g  %.0f tok/s  %s  %s left", r.step,
+                      r.total_steps, r.loss, r.learning_rate, r.grad_norm, r.tokens_per_second,
+                      HumanBytes(r.memory.total()), HumanDuration(left));
   ClearLine();
   std::fputs(line.c_str(), out_);
   if (terminal_) {

@@ -1,4 +1,5 @@
-// What a person sees of a run on standard error: one line that is redrawn on a terminal, plain lines elsewhere.
+// What a person sees of a run on standard error: one line that is redrawn on a terminal, plain lines
+// elsewhere.
 #pragma once
 
 #include <cstdio>

@@ -19,7 +19,8 @@ double UnixSeconds() {
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path) {
   std::FILE* file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) {
-    return DataError({.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
+    return DataError(
+        {.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
   }
   return std::unique_ptr<RunLog>(new RunLog(file, path));
 }
@@ -34,7 +35,8 @@ void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered
   // One write a line: a reader, or a crash, never sees half of one that another follows.
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
     if (status_.ok()) {
-      status_ = DataError({.file = path_.string(), .message = StrCat("cannot be written: ", strerror(errno))});
+      status_ =
+          DataError({.file = path_.string(), .message = StrCat("cannot be written: ", strerror(errno))});
     }
   }
 }

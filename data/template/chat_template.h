@@ -25,8 +25,8 @@ struct ChatInput {
 
 struct RenderedChat {
   std::string text;
-  // Which message each piece of text comes from: bytes of `text` written by assistant message `message`, from the
-  // first byte of its content up to and including its end-of-turn token. Sorted, disjoint.
+  // Which message each piece of text comes from: bytes of `text` written by assistant message `message`, from
+  // the first byte of its content up to and including its end-of-turn token. Sorted, disjoint.
   struct AssistantSpan {
     int message = 0;  // index into ChatInput::messages
     TextSpan bytes;
@@ -43,8 +43,8 @@ class ChatTemplate {
   virtual absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const = 0;
 };
 
-// `source` is Jinja text; `name` is used in messages (a file or "tokenizer_config.json"). Parse errors name the line.
-// bos/eos/pad/unk texts become the template's variables bos_token, eos_token, …
+// `source` is Jinja text; `name` is used in messages (a file or "tokenizer_config.json"). Parse errors name
+// the line. bos/eos/pad/unk texts become the template's variables bos_token, eos_token, …
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
                                                                 const SpecialTokens& special);
 

@@ -72,7 +72,8 @@ constexpr Entry kEntries[] = {
     {{"smollm", "starcoder", "refact", "command-r", "codeshell"}, {kDigit, kGpt2Pattern}},
     {{"exaone", "minerva-7b"}, {kDigit, kGpt2Pattern}},
     {{"falcon"}, {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2Pattern, kThreeDigits}},
-    {{"deepseek-llm"}, {"[\r\n]", kDeepSeekLlmLetters, kDeepSeekLlmMarks, R"(\s+$)", kDeepSeekHan, R"(\p{N}+)"}},
+    {{"deepseek-llm"},
+     {"[\r\n]", kDeepSeekLlmLetters, kDeepSeekLlmMarks, R"(\s+$)", kDeepSeekHan, R"(\p{N}+)"}},
     {{"deepseek-coder"}, {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekHan, kDigit}},
     {{"deepseek-v3", "hunyuan-dense"}, {R"(\p{N}{1,3})", kHanAndKana, kDeepSeek3}},
     // What llama.cpp does where a file does not say.

@@ -101,8 +101,8 @@ void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tenso
   DoRmsNormBackwardWeight(stream, dy, x, rstd, dw, Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
 }
 
-void Backend::Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
-                   bool inverse) {
+void Backend::Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table,
+                   int64_t head_dim, bool inverse) {
   assert(positions.size() == x.rows() && table.cols() == head_dim && x.cols() % head_dim == 0);
   DoRope(stream, x, positions, table, head_dim, inverse);
 }
@@ -117,8 +117,10 @@ void Backend::AttentionForward(Stream stream, const AttentionForwardArgs& args) 
 
 void Backend::AttentionBackward(Stream stream, const AttentionBackwardArgs& args) {
   const AttentionShape& shape = args.shape;
-  assert(args.dq.rows() == args.q.rows() && args.dk.rows() == args.k.rows() && args.lse.cols() == shape.heads);
-  // Four products of the gradient are useful; the fifth, the scores again, is the algorithm's own recomputation.
+  assert(args.dq.rows() == args.q.rows() && args.dk.rows() == args.k.rows() &&
+         args.lse.cols() == shape.heads);
+  // Four products of the gradient are useful; the fifth, the scores again, is the algorithm's own
+  // recomputation.
   Count(8.0 * AttentionPairs(*args.segments, shape.window) * shape.heads * shape.head_dim);
   DoAttentionBackward(stream, args, Scratch(sizes_->AttentionBackward(shape)));
 }
@@ -134,13 +136,14 @@ void Backend::SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& ga
   DoSwiGluBackward(stream, dout, gate, up, dgate, dup, out);
 }
 
-void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) {
+void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
+                      const Tensor& y) {
   assert(x.rows() == y.rows() && x.cols() == y.cols());
   DoDropout(stream, x, args, accumulate, y);
 }
 
-void Backend::CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
-                           const Tensor& loss) {
+void Backend::CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale,
+                           bool gradient, const Tensor& loss) {
   assert(labels.size() == logits.rows() && loss.dtype() == DType::kF64);
   DoCrossEntropy(stream, logits, labels, scale, gradient, loss);
 }
@@ -172,7 +175,7 @@ double AttentionPairs(const std::vector<AttentionSegment>& segments, int64_t win
     pairs += q * hidden + q * (q + 1) / 2;
     if (window > 0 && s.k_length > window) {
       // Query i sees hidden + i + 1 keys; those past the window are cut.
-      const double over = s.k_length - window;                    // cut from the last query
+      const double over = s.k_length - window;                  // cut from the last query
       const double first = std::max(0.0, hidden + 1 - window);  // cut from the first query
       const double rows = first > 0 ? q : over;
       pairs -= rows * (over + std::max(first, 1.0)) / 2;

@@ -1,6 +1,6 @@
-// What the engine asks of a device. Public methods check shapes, count work and provide scratch memory; the device
-// implements the Do… half. `cpu` computes, `meta` only counts: both run the same code up to here, so a plan's ledger is
-// the engine's, to the byte.
+// What the engine asks of a device. Public methods check shapes, count work and provide scratch memory; the
+// device implements the Do… half. `cpu` computes, `meta` only counts: both run the same code up to here, so a
+// plan's ledger is the engine's, to the byte.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ftune {
 
-// Floating-point operations asked of the backend, a multiply-add counting two; attention counts the pairs that the
-// causal mask, segments and window leave. Element-wise work is not counted.
+// Floating-point operations asked of the backend, a multiply-add counting two; attention counts the pairs
+// that the causal mask, segments and window leave. Element-wise work is not counted.
 struct WorkCounter {
   double useful_flops = 0;
   double recomputed_flops = 0;  // inside a RecomputeScope
@@ -38,7 +38,8 @@ class Backend {
   Tensor Allocate(int64_t rows, int64_t cols, Category category) {
     return Allocate(DType::kF32, rows, cols, category);
   }
-  // Host to device and back; contiguous tensors, sizes in bytes equal. On meta, Download leaves `to` as it is.
+  // Host to device and back; contiguous tensors, sizes in bytes equal. On meta, Download leaves `to` as it
+  // is.
   void Upload(Stream stream, std::span<const std::byte> from, const Tensor& to);
   void Download(Stream stream, const Tensor& from, std::span<std::byte> to);
   virtual void Synchronize(Stream stream) = 0;
@@ -57,7 +58,8 @@ class Backend {
   // dbias += Σ_t dy[t]
   void BiasBackward(Stream stream, const Tensor& dy, const Tensor& dbias);
 
-  // out[t] = table[ids[t]]; ids [1, t] i32; table any float type. Ids are checked against the table by the caller.
+  // out[t] = table[ids[t]]; ids [1, t] i32; table any float type. Ids are checked against the table by the
+  // caller.
   void EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, const Tensor& out);
   // dtable[ids[t]] += dy[t], in order of t.
   void EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable);
@@ -70,15 +72,15 @@ class Backend {
   void RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
                       const Tensor& rstd);
   // dx += the gradient with respect to x.
-  void RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
-                            const Tensor& dx);
+  void RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                            const Tensor& rstd, const Tensor& dx);
   // dw [1, cols] += Σ_t dy[t] * x[t] * rstd[t]
   void RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
                              const Tensor& dw);
 
-  // Rotates each head's pairs (i, i + head_dim / 2) of x [t, heads * head_dim] in place by the angle of the token's
-  // position: table [positions, head_dim] holds head_dim / 2 cosines, then as many sines. `inverse` rotates back
-  // (the gradient). Su et al., "RoFormer" (2021), in Hugging Face's half-split layout.
+  // Rotates each head's pairs (i, i + head_dim / 2) of x [t, heads * head_dim] in place by the angle of the
+  // token's position: table [positions, head_dim] holds head_dim / 2 cosines, then as many sines. `inverse`
+  // rotates back (the gradient). Su et al., "RoFormer" (2021), in Hugging Face's half-split layout.
   void Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
             bool inverse);
 
@@ -86,24 +88,25 @@ class Backend {
   void AttentionForward(Stream stream, const AttentionForwardArgs& args);
   void AttentionBackward(Stream stream, const AttentionBackwardArgs& args);
 
-  // out = silu(gate) * up; backward overwrites dgate and dup (which may be gate and up themselves) and, where `out` is
-  // defined, also gives silu(gate) * up again.
+  // out = silu(gate) * up; backward overwrites dgate and dup (which may be gate and up themselves) and, where
+  // `out` is defined, also gives silu(gate) * up again.
   void SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out);
-  void SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& dgate,
-                      const Tensor& dup, const Tensor& out);
+  void SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
+                      const Tensor& dgate, const Tensor& dup, const Tensor& out);
 
-  // y = x * keep / (1 - p), or y += … with accumulate. The draw of an element depends on its coordinates only.
+  // y = x * keep / (1 - p), or y += … with accumulate. The draw of an element depends on its coordinates
+  // only.
   void Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y);
 
-  // Per row: loss += log Σ exp(logits) - logits[label]; where `gradient`, logits become scale * (softmax - onehot).
-  // labels [1, rows] i32, all trained; loss [1, 1] f64 on the device.
+  // Per row: loss += log Σ exp(logits) - logits[label]; where `gradient`, logits become scale * (softmax -
+  // onehot). labels [1, rows] i32, all trained; loss [1, 1] f64 on the device.
   void CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
                     const Tensor& loss);
 
   // sum [1, 1] f64 += Σ x², in a fixed order.
   void SumSquares(Stream stream, const Tensor& x, const Tensor& sum);
-  // scale [1, 1] f32 = max_norm / max(sqrt(sum), max_norm), so 1 below the limit; as torch.nn.utils.clip_grad_norm_
-  // with its 1e-6 in the denominator.
+  // scale [1, 1] f32 = max_norm / max(sqrt(sum), max_norm), so 1 below the limit; as
+  // torch.nn.utils.clip_grad_norm_ with its 1e-6 in the denominator.
   void ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale);
   void AdamW(Stream stream, const AdamWArgs& args);
   void Sgd(Stream stream, const SgdArgs& args);
@@ -139,7 +142,8 @@ class Backend {
   virtual void DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) = 0;
   virtual void DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
                                 const Tensor& dgate, const Tensor& dup, const Tensor& out) = 0;
-  virtual void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) = 0;
+  virtual void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
+                         const Tensor& y) = 0;
   virtual void DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
                               const Tensor& loss) = 0;
   virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;
@@ -154,7 +158,7 @@ class Backend {
   void Count(double flops);
 
   std::unique_ptr<const WorkspaceSizes> sizes_;
-  Ledger ledger_;      // before the storages that report to it
+  Ledger ledger_;  // before the storages that report to it
   Tensor scratch_;
   WorkCounter work_;
   bool recomputing_ = false;

@@ -1,5 +1,5 @@
-// Arguments of the backend's ops. Activations are f32 [tokens, features] unless said otherwise; a "weight" operand may
-// be f32, bf16, f16 or a quantised type, its products are in f32.
+// Arguments of the backend's ops. Activations are f32 [tokens, features] unless said otherwise; a "weight"
+// operand may be f32, bf16, f16 or a quantised type, its products are in f32.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ftune {
 
-// c[m, n] = alpha * op(a) op(b) + beta * c. a and c are f32; b may be a weight of any float type when a is not
-// transposed (then trans_b tells whether b is [n, k] (true) or [k, n]).
+// c[m, n] = alpha * op(a) op(b) + beta * c. a and c are f32; b may be a weight of any float type when a is
+// not transposed (then trans_b tells whether b is [n, k] (true) or [k, n]).
 struct MatMulArgs {
   Tensor a;
   bool trans_a = false;
@@ -25,8 +25,8 @@ struct MatMulArgs {
   int64_t n() const { return trans_b ? b.rows() : b.cols(); }
 };
 
-// Queries [q_begin, q_begin + q_length) attend causally to keys [k_begin, k_begin + k_length): the last query sees the
-// last key, so query i sees keys up to i + k_length - q_length.
+// Queries [q_begin, q_begin + q_length) attend causally to keys [k_begin, k_begin + k_length): the last query
+// sees the last key, so query i sees keys up to i + k_length - q_length.
 struct AttentionSegment {
   int32_t q_begin = 0;
   int32_t q_length = 0;
@@ -66,7 +66,7 @@ struct DropoutArgs {
   float probability = 0.0f;
   uint64_t seed = 0;
   uint64_t step = 0;
-  uint64_t site = 0;         // which layer and linear, unique in the model
+  uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
 };
 
@@ -78,8 +78,8 @@ struct DecayRange {
 };
 
 // AdamW with decoupled decay (Loshchilov & Hutter, "Decoupled weight decay regularization", algorithm 2), as
-// torch.optim.AdamW computes it. All tensors are flat [1, n] f32; `low` (bf16 or f16), where defined, receives the
-// rounded new weights.
+// torch.optim.AdamW computes it. All tensors are flat [1, n] f32; `low` (bf16 or f16), where defined,
+// receives the rounded new weights.
 struct AdamWArgs {
   Tensor weights;  // f32: the weights themselves or their master copy
   Tensor low;

@@ -1,5 +1,5 @@
-// Scratch memory that a device's ops need. The real backend and the meta backend that stands for it ask the same
-// object, so that their ledgers agree.
+// Scratch memory that a device's ops need. The real backend and the meta backend that stands for it ask the
+// same object, so that their ledgers agree.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_file.h"
 #include "base/strings.h"
 #include "engine/format/families.h"
@@ -235,7 +236,7 @@ absl::StatusOr<ModelConfig> ReadHfConfig(const std::filesystem::path& config_jso
   FTUNE_ASSIGN_OR_RETURN(const json config, ReadJsonFile(config_json));
   FTUNE_ASSIGN_OR_RETURN(ModelConfig model, ParseHfConfig(config, config_json.string()));
   const std::filesystem::path generation = config_json.parent_path() / "generation_config.json";
-  if (std::filesystem::exists(generation)) {
+  if (Exists(generation)) {
     FTUNE_ASSIGN_OR_RETURN(const json fields, ReadJsonFile(generation));
     FTUNE_RETURN_IF_ERROR(AddTokenIds(fields, "eos_token_id", generation.string(), model.eos_ids));
   }

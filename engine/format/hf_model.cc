@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_file.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
@@ -20,16 +21,17 @@ constexpr char kHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "model.embed_tokens.weight";
 
 absl::Status NoConfig(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / "adapter_config.json")) {
+  if (Exists(folder / "adapter_config.json")) {
     return DataError({.file = folder.string(),
                       .message = "this is an adapter, not a model",
                       .hint = "give the base model, and the adapter beside it"});
   }
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".gguf") {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> paths, ListFolder(folder));
+  for (const std::filesystem::path& path : paths) {
+    if (path.extension() == ".gguf") {
       return DataError({.file = folder.string(),
                         .message = StrCat("the folder has no ", kConfigFile),
-                        .hint = StrCat("to use the GGUF file in it, give ", entry.path().string())});
+                        .hint = StrCat("to use the GGUF file in it, give ", path.string())});
     }
   }
   return DataError({.file = folder.string(),
@@ -66,7 +68,7 @@ absl::Status DropTiedHead(SafetensorsWeights& weights) {
 
 absl::StatusOr<ModelFiles> OpenFolder(const std::filesystem::path& folder) {
   const std::filesystem::path config = folder / kConfigFile;
-  if (!std::filesystem::exists(config)) return NoConfig(folder);
+  if (!Exists(config)) return NoConfig(folder);
   ModelFiles files;
   files.path = folder;
   FTUNE_ASSIGN_OR_RETURN(files.config, ReadHfConfig(config));
@@ -92,12 +94,12 @@ absl::StatusOr<ModelFiles> OpenGguf(const std::filesystem::path& path) {
 }  // namespace
 
 absl::StatusOr<ModelFiles> OpenModel(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!Exists(path)) {
     return DataError({.file = path.string(),
                       .message = "no such model",
                       .expected = "a folder with config.json and safetensors, or a .gguf file"});
   }
+  std::error_code error;
   if (std::filesystem::is_directory(path, error)) return OpenFolder(path);
   if (path.extension() == ".gguf") return OpenGguf(path);
   return DataError({.file = path.string(),

@@ -10,7 +10,6 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/gguf.h"
-#include "base/io_error.h"
 #include "base/tensor_bytes.h"
 #include "engine/format/config_writer.h"
 #include "engine/format/gguf_tokenizer.h"
@@ -28,7 +27,7 @@ constexpr std::string_view kHeadWeight = "lm_head.weight";
 
 absl::Status CopyIfThere(const std::filesystem::path& from, const std::filesystem::path& to,
                          const char* name) {
-  if (!std::filesystem::exists(from / name)) return absl::OkStatus();
+  if (!Exists(from / name)) return absl::OkStatus();
   return CopyFileAtomic(from / name, to / name);
 }
 
@@ -55,16 +54,6 @@ absl::Status CheckNotBase(const ModelFiles& base, const std::filesystem::path& f
 }
 
 }  // namespace
-
-absl::Status MakeFolder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return IoError(folder, "make the folder", error.value());
-  if (!std::filesystem::is_directory(folder, error)) {
-    return DataError({.file = folder.string(), .found = "a file", .expected = "a folder"});
-  }
-  return absl::OkStatus();
-}
 
 absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder) {
   if (!base.is_gguf) {

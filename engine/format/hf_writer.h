@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/folder.h"
 #include "engine/format/hf_model.h"
 #include "engine/format/output_tensor.h"
 
@@ -26,8 +27,5 @@ absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& f
 
 // The tokenizer's part of it: what an adapter's folder gets too.
 absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder);
-
-// Makes the folder, and those above it, if need be.
-absl::Status MakeFolder(const std::filesystem::path& folder);
 
 }  // namespace ftune

@@ -6,9 +6,9 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_file.h"
 #include "base/strings.h"
-#include "engine/format/hf_writer.h"
 #include "engine/format/safetensors_weights.h"
 #include "engine/format/shard_writer.h"
 
@@ -164,7 +164,7 @@ std::string ConfigText(const PeftConfig& config) {
 absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kConfigFile;
   const std::string file = path.string();
-  if (!std::filesystem::exists(path)) {
+  if (!Exists(path)) {
     return DataError({.file = folder.string(),
                       .message = StrCat("not an adapter: there is no ", kConfigFile, " in it"),
                       .hint = "give the folder that PEFT or ftune wrote"});
@@ -216,7 +216,7 @@ absl::StatusOr<PeftAdapter> OpenPeftAdapter(const std::filesystem::path& folder)
   FTUNE_ASSIGN_OR_RETURN(adapter.config, ReadPeftConfig(folder));
   FTUNE_RETURN_IF_ERROR(CheckSupported(adapter.config, (folder / kConfigFile).string()));
   const std::filesystem::path path = folder / kWeightsFile;
-  if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_model.bin")) {
+  if (!Exists(path) && Exists(folder / "adapter_model.bin")) {
     return DataError({.file = folder.string(),
                       .message = "the adapter's weights are a pickle",
                       .found = "adapter_model.bin",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_file.h"
 #include "base/strings.h"
 
@@ -44,8 +45,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::file
 }
 
 absl::Status NoWeights(const std::filesystem::path& folder) {
-  const bool pickle = std::filesystem::exists(folder / "pytorch_model.bin") ||
-                      std::filesystem::exists(folder / "pytorch_model.bin.index.json");
+  const bool pickle = Exists(folder / "pytorch_model.bin") || Exists(folder / "pytorch_model.bin.index.json");
   return DataError(
       {.file = folder.string(),
        .message = "the folder has no weights",
@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenFile
 
 absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenFolder(
     const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / kSingleFile)) return OpenFile(folder / kSingleFile);
-  if (std::filesystem::exists(folder / kIndexFile)) return OpenIndex(folder / kIndexFile);
+  if (Exists(folder / kSingleFile)) return OpenFile(folder / kSingleFile);
+  if (Exists(folder / kIndexFile)) return OpenIndex(folder / kIndexFile);
   return NoWeights(folder);
 }
 
@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenInde
   for (const auto& [tensor, shard] : weight_map) shards.insert(shard);
   for (const std::string& shard : shards) {
     const std::filesystem::path path = index.parent_path() / shard;
-    if (!std::filesystem::exists(path)) {
+    if (!Exists(path)) {
       return DataError(
           {.file = path.string(),
            .message = StrCat("the shard is missing, but ", index.filename().string(), " names it"),

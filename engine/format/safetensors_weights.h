@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/safetensors.h"
 #include "base/mapped_file.h"
+#include "base/safetensors.h"
 #include "engine/format/weight_source.h"
 
 namespace ftune {

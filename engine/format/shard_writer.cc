@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/io_error.h"
 #include "base/safetensors.h"
 #include "base/strings.h"
@@ -67,12 +68,10 @@ bool IsWeightFile(const std::string& name) {
 }
 
 absl::Status RemoveStale(const std::filesystem::path& folder, const std::set<std::string>& written) {
-  std::vector<std::filesystem::path> stale;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (IsWeightFile(name) && !written.contains(name)) stale.push_back(entry.path());
-  }
-  for (const std::filesystem::path& path : stale) {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> paths, ListFolder(folder));
+  for (const std::filesystem::path& path : paths) {
+    const std::string name = path.filename().string();
+    if (!IsWeightFile(name) || written.contains(name)) continue;
     std::error_code error;
     std::filesystem::remove(path, error);
     if (error) return IoError(path, "remove", error.value());

@@ -9,12 +9,18 @@ namespace ftune {
 double LearningRate(const LrOptions& o, int64_t step) {
   if (step < o.warmup_steps) return o.peak * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
   const int64_t length = std::max<int64_t>(1, o.total_steps - o.warmup_steps);
-  const double progress = std::min(1.0, static_cast<double>(step - o.warmup_steps) / static_cast<double>(length));
+  const double progress =
+      std::min(1.0, static_cast<double>(step - o.warmup_steps) / static_cast<double>(length));
   double share = 1.0;  // of the way from the minimum to the peak
   switch (o.schedule) {
-    case LrSchedule::kConstant: return o.peak;
-    case LrSchedule::kLinear: share = 1.0 - progress; break;
-    case LrSchedule::kCosine: share = 0.5 * (1.0 + std::cos(std::numbers::pi * progress)); break;
+    case LrSchedule::kConstant:
+      return o.peak;
+    case LrSchedule::kLinear:
+      share = 1.0 - progress;
+      break;
+    case LrSchedule::kCosine:
+      share = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+      break;
   }
   return o.peak * (o.min_ratio + (1.0 - o.min_ratio) * share);
 }

@@ -15,8 +15,8 @@ struct LrOptions {
   int64_t total_steps = 1;
 };
 
-// For 0-based `step`. Warm-up is linear from 0: step s of w has peak * s / w; then the schedule runs from the peak at
-// step w to peak * min_ratio at step total_steps, as transformers' get_…_schedule_with_warmup.
+// For 0-based `step`. Warm-up is linear from 0: step s of w has peak * s / w; then the schedule runs from the
+// peak at step w to peak * min_ratio at step total_steps, as transformers' get_…_schedule_with_warmup.
 double LearningRate(const LrOptions& options, int64_t step);
 
 }  // namespace ftune

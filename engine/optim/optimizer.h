@@ -21,8 +21,8 @@ struct OptimizerOptions {
 
 class Optimizer {
  public:
-  // Takes the trainable parameters of `model` as they are now: weights in low precision get their f32 master here, so
-  // values are loaded before. `model` outlives the optimizer.
+  // Takes the trainable parameters of `model` as they are now: weights in low precision get their f32 master
+  // here, so values are loaded before. `model` outlives the optimizer.
   Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options);
 
   // `step` is 1-based. gradient_scale: [1, 1] f32 on the device.

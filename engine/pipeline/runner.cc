@@ -15,7 +15,8 @@ Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePol
 }
 
 bool Runner::Recomputed(size_t block) const {
-  // The embedding keeps nothing and the head makes its gradients in forward: only decoder blocks are recomputed.
+  // The embedding keeps nothing and the head makes its gradients in forward: only decoder blocks are
+  // recomputed.
   const bool decoder = block > 0 && block + 1 < model_.blocks().size();
   return decoder && recompute_.mode == RecomputePolicy::Mode::kEveryNth &&
          (block - 1) % recompute_.every == 0;
@@ -46,10 +47,17 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
     InFlight& flight = in_flight.at(action.microbatch);
     const Context context = MakeContext(flight, coordinates);
     switch (action.kind) {
-      case ActionKind::kBackward: Backward(flight, context, true); break;
-      case ActionKind::kBackwardInput: Backward(flight, context, false); break;
-      case ActionKind::kBackwardWeight: BackwardWeight(flight, context); break;
-      case ActionKind::kForward: break;  // above
+      case ActionKind::kBackward:
+        Backward(flight, context, true);
+        break;
+      case ActionKind::kBackwardInput:
+        Backward(flight, context, false);
+        break;
+      case ActionKind::kBackwardWeight:
+        BackwardWeight(flight, context);
+        break;
+      case ActionKind::kForward:
+        break;  // above
     }
     if (action.kind != ActionKind::kBackwardInput) in_flight.erase(action.microbatch);
   }
@@ -80,7 +88,8 @@ void Runner::Backward(InFlight& flight, const Context& context, bool with_weight
       blocks[i]->Forward(context, flight.inputs[i], &flight.saved[i], false);
       flight.inputs[i] = Tensor();
     }
-    gradient = blocks[i]->BackwardInput(context, gradient, flight.saved[i], trainable_before_[i], with_weights);
+    gradient =
+        blocks[i]->BackwardInput(context, gradient, flight.saved[i], trainable_before_[i], with_weights);
   }
 }
 

@@ -46,7 +46,7 @@ class Runner {
   // What lives from a microbatch's forward to its last backward.
   struct InFlight {
     DeviceBatch batch;
-    std::vector<Saved> saved;   // one a block
+    std::vector<Saved> saved;    // one a block
     std::vector<Tensor> inputs;  // of the blocks to be recomputed
   };
 

@@ -5,8 +5,8 @@
 namespace ftune {
 
 std::string_view Name(Category category) {
-  static constexpr std::array<std::string_view, kCategories> kNames = {"weights",     "gradients", "optimizer",
-                                                                       "activations", "buffers",   "communication"};
+  static constexpr std::array<std::string_view, kCategories> kNames = {
+      "weights", "gradients", "optimizer", "activations", "buffers", "communication"};
   return kNames[static_cast<size_t>(category)];
 }
 

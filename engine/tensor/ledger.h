@@ -1,5 +1,5 @@
-// The ledger of memory: every allocation of the engine is entered with its category, on every backend. What the log,
-// the plan and the checkpoints say about memory comes from here.
+// The ledger of memory: every allocation of the engine is entered with its category, on every backend. What
+// the log, the plan and the checkpoints say about memory comes from here.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ class Ledger {
   const MemoryUse& peak() const { return peak_; }
   void ResetPeak() { peak_ = current_; }
   int64_t allocations() const { return allocations_; }
-  // Order-sensitive hash of all entries: two runs with equal digests allocated and freed the same, in the same order.
+  // Order-sensitive hash of all entries: two runs with equal digests allocated and freed the same, in the
+  // same order.
   uint64_t digest() const { return digest_; }
 
  private:

@@ -1,5 +1,5 @@
-// A tensor: a matrix view [rows, cols] of counted storage. Heads, batch and sequence are folded into rows and columns
-// and named in the arguments of the ops that need them; a vector has one row.
+// A tensor: a matrix view [rows, cols] of counted storage. Heads, batch and sequence are folded into rows and
+// columns and named in the arguments of the ops that need them; a vector has one row.
 #pragma once
 
 #include <cassert>
@@ -46,7 +46,12 @@ class Tensor {
   Tensor() = default;
   // A contiguous [rows, cols] at byte `offset` of `storage`. cols is a multiple of the dtype's block size.
   Tensor(std::shared_ptr<Storage> storage, int64_t offset, DType dtype, int64_t rows, int64_t cols)
-      : storage_(std::move(storage)), offset_(offset), dtype_(dtype), rows_(rows), cols_(cols), stride_(cols) {}
+      : storage_(std::move(storage)),
+        offset_(offset),
+        dtype_(dtype),
+        rows_(rows),
+        cols_(cols),
+        stride_(cols) {}
 
   bool defined() const { return storage_ != nullptr; }
   DType dtype() const { return dtype_; }
@@ -59,9 +64,7 @@ class Tensor {
   int64_t offset() const { return offset_; }  // bytes into the storage
 
   // Null on the meta backend.
-  std::byte* bytes() const {
-    return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr;
-  }
+  std::byte* bytes() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }
   float* f32() const {
     assert(dtype_ == DType::kF32);
     return reinterpret_cast<float*>(bytes());

@@ -9,10 +9,14 @@ namespace {
 
 std::string_view Letter(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kForward: return "F";
-    case ActionKind::kBackward: return "BW";
-    case ActionKind::kBackwardInput: return "B";
-    case ActionKind::kBackwardWeight: return "W";
+    case ActionKind::kForward:
+      return "F";
+    case ActionKind::kBackward:
+      return "BW";
+    case ActionKind::kBackwardInput:
+      return "B";
+    case ActionKind::kBackwardWeight:
+      return "W";
   }
   std::abort();
 }

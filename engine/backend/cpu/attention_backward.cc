@@ -59,9 +59,9 @@ void BackwardTile(const Visibility& visibility, float scale, Range queries, Rang
     if (seen.size() > 0) {
       const Range computed = WholeVectors(seen);
       ProductStrip(rows, computed.size(), dim, {s.queries + i * padded, padded, 1}, s.keys_t + computed.begin,
-                   kTileKeys, p + computed.begin, kScoreStride, false);
+                   kKeyStride, p + computed.begin, kScoreStride, false);
       ProductStrip(rows, computed.size(), dim, {s.dout + i * padded, padded, 1}, s.values_t + computed.begin,
-                   kTileKeys, ds + computed.begin, kScoreStride, false);
+                   kKeyStride, ds + computed.begin, kScoreStride, false);
     }
     for (int64_t r = 0; r < rows; ++r) {
       const Range row_seen = visibility.KeysIn(keys, queries.begin + i + r);
@@ -113,8 +113,8 @@ void BackwardTaskKernel(const AttentionBackwardArgs& args, const BackwardTask& t
   const int64_t group = GroupSize(shape);
   ScratchParts parts(scratch);
   BackwardScratch s;
-  for (float** tile : {&s.keys_t, &s.keys, &s.values_t, &s.dkeys, &s.dvalues})
-    *tile = parts.Take(kTileKeys * padded);
+  for (float** tile : {&s.keys_t, &s.values_t}) *tile = parts.Take(kKeyStride * padded);
+  for (float** tile : {&s.keys, &s.dkeys, &s.dvalues}) *tile = parts.Take(kTileKeys * padded);
   for (float** tile : {&s.queries, &s.dout}) *tile = parts.Take(kTileQueries * padded);
   for (float** tile : {&s.p, &s.ds}) *tile = parts.Take(kTileQueries * kScoreStride);
   s.dquery_strip = parts.Take(kBlockRows * padded);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "engine/backend/cpu/attention.h"
 #include "engine/backend/cpu/attention_plan.h"
@@ -31,41 +30,48 @@ HWY_INLINE float SoftmaxRow(Range reach, float scale, float* scores, float& max,
     hn::StoreU(p, F32(), scores + j);
     sums = hn::Add(sums, p);
   }
+  if (before == base || before == kMinusInfinity) {  // nothing to correct, or nothing there
+    sum += Sum(sums);
+    return 1.0f;
+  }
   const float correction = hn::GetLane(ExpNonPositive(Set(before - base)));
   sum = sum * correction + Sum(sums);
   return correction;
 }
 
 HWY_INLINE void ScaleRow(float factor, int64_t count, float* row) {
-  for (int64_t i = 0; i < count; i += Lanes())
+  for (int64_t i = 0; i < count; i += Lanes()) {
     hn::StoreU(hn::Mul(hn::LoadU(F32(), row + i), Set(factor)), F32(), row + i);
+  }
 }
 
-struct ForwardScratch {
-  float *keys, *values, *queries, *scores, *out, *max, *sum;
+// The running softmax of one head's tile of queries.
+struct Running {
+  float *out, *max, *sum;
 };
 
-// One tile of scores of one head, and its share of the output.
+// One tile of scores of one head, and its share of the output. `q` starts at the tile's first query.
 void ForwardTile(const Visibility& visibility, float scale, Range queries, Range keys, int64_t dim,
-                 int64_t padded, const ForwardScratch& s, float* out, float* max, float* sum) {
-  const int64_t key_count = keys.size();
+                 int64_t padded, const HeadRows& q, const float* keys_t, const float* values, float* strip,
+                 const Running& running) {
   for (int64_t i = 0; i < queries.size(); i += kBlockRows) {
     const int64_t rows = std::min<int64_t>(kBlockRows, queries.size() - i);
     const Range seen = SeenByStrip(visibility, keys, queries.begin + i, rows);
     if (seen.size() <= 0) continue;
     const Range computed = WholeVectors(seen);
-    float* scores = s.scores + kLanePad;
-    ProductStrip(rows, computed.size(), dim, {s.queries + i * padded, padded, 1}, s.keys + computed.begin,
-                 kTileKeys, scores + computed.begin, kScoreStride, false);
+    float* scores = strip + kLanePad;
+    float* out = running.out + i * padded;
+    ProductStrip(rows, computed.size(), dim, {q.Row(i), q.stride, 1}, keys_t + computed.begin, kKeyStride,
+                 scores + computed.begin, kScoreStride, false);
     for (int64_t r = 0; r < rows; ++r) {
       float* row = scores + r * kScoreStride;
       const Range reach =
-          MaskRow(visibility.KeysIn(keys, queries.begin + i + r), key_count, kMinusInfinity, row);
-      const float correction = SoftmaxRow(reach, scale, row, max[i + r], sum[i + r]);
-      if (correction != 1.0f) ScaleRow(correction, padded, out + (i + r) * padded);
+          MaskRow(visibility.KeysIn(keys, queries.begin + i + r), keys.size(), kMinusInfinity, row);
+      const float correction = SoftmaxRow(reach, scale, row, running.max[i + r], running.sum[i + r]);
+      if (correction != 1.0f) ScaleRow(correction, padded, out + r * padded);
     }
     ProductStrip(rows, padded, seen.size(), {scores + seen.begin, kScoreStride, 1},
-                 s.values + seen.begin * padded, padded, out + i * padded, padded, true);
+                 values + seen.begin * padded, padded, out, padded, true);
   }
 }
 
@@ -78,29 +84,29 @@ void ForwardTaskKernel(const AttentionForwardArgs& args, const ForwardTask& task
   const int64_t group = GroupSize(shape);
   const int64_t rows = task.queries.size();
   ScratchParts parts(scratch);
-  ForwardScratch s;
-  s.keys = parts.Take(kTileKeys * padded);
-  s.values = parts.Take(kTileKeys * padded);
-  s.queries = parts.Take(kTileQueries * padded);
-  s.scores = parts.Take(kTileQueries * kScoreStride);
-  s.out = parts.Take(group * kTileQueries * padded);
-  s.max = parts.Take(group * kTileQueries);
-  s.sum = parts.Take(group * kTileQueries);
-  std::memset(s.out, 0, group * kTileQueries * padded * sizeof(float));
-  std::fill_n(s.max, group * kTileQueries, kMinusInfinity);
-  std::fill_n(s.sum, group * kTileQueries, 0.0f);
+  float* keys_t = parts.Take(kKeyStride * padded);
+  float* values = parts.Take(kTileKeys * padded);
+  float* strip = parts.Take(kBlockRows * kScoreStride);
+  const Running all = {parts.Take(group * kTileQueries * padded), parts.Take(group * kTileQueries),
+                       parts.Take(group * kTileQueries)};
+  std::fill_n(all.out, group * kTileQueries * padded, 0.0f);
+  std::fill_n(all.max, group * kTileQueries, kMinusInfinity);
+  std::fill_n(all.sum, group * kTileQueries, 0.0f);
+  const auto running = [&](int64_t h) {
+    return Running{all.out + h * kTileQueries * padded, all.max + h * kTileQueries,
+                   all.sum + h * kTileQueries};
+  };
 
   const HeadRows k = HeadOf(args.k, segment.k_begin, task.kv_head, dim);
   const HeadRows v = HeadOf(args.v, segment.k_begin, task.kv_head, dim);
   const Range seen = {visibility.Keys(task.queries.begin).begin, visibility.Keys(task.queries.end - 1).end};
   ForTiles(seen, kTileKeys, kLanePad, [&](Range keys) HWY_ATTR {
-    PackTransposed(k, keys, dim, s.keys);
-    PackRows(v, keys, dim, padded, s.values);
+    PackTransposed(k, keys, dim, keys_t);
+    PackRows(v, keys, dim, padded, values);
     for (int64_t h = 0; h < group; ++h) {
-      PackRows(HeadOf(args.q, segment.q_begin, task.kv_head * group + h, dim), task.queries, dim, padded,
-               s.queries);
-      ForwardTile(visibility, shape.scale, task.queries, keys, dim, padded, s,
-                  s.out + h * kTileQueries * padded, s.max + h * kTileQueries, s.sum + h * kTileQueries);
+      const HeadRows q = HeadOf(args.q, segment.q_begin + task.queries.begin, task.kv_head * group + h, dim);
+      ForwardTile(visibility, shape.scale, task.queries, keys, dim, padded, q, keys_t, values, strip,
+                  running(h));
     }
   });
 
@@ -108,14 +114,14 @@ void ForwardTaskKernel(const AttentionForwardArgs& args, const ForwardTask& task
     const int64_t head = task.kv_head * group + h;
     const HeadRows out = HeadOf(args.out, segment.q_begin + task.queries.begin, head, dim);
     for (int64_t i = 0; i < rows; ++i) {
-      const float sum = s.sum[h * kTileQueries + i];
+      const float sum = running(h).sum[i];
       const VF factor = Set(sum == 0.0f ? 0.0f : 1.0f / sum);  // a query that sees no key gives 0
-      const float* from = s.out + (h * kTileQueries + i) * padded;
+      const float* from = running(h).out + i * padded;
       ForVectors(dim, [&](auto part, int64_t c)
                           HWY_ATTR { part.Store(hn::Mul(part.Load(from + c), factor), out.Row(i) + c); });
       if (!args.lse.defined()) continue;
       const int64_t token = segment.q_begin + task.queries.begin + i;
-      args.lse.f32()[token * args.lse.stride() + head] = s.max[h * kTileQueries + i] + std::log(sum);
+      args.lse.f32()[token * args.lse.stride() + head] = running(h).max[i] + std::log(sum);
     }
   }
 }

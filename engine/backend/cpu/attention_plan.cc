@@ -62,15 +62,14 @@ std::vector<std::vector<BackwardTask>> BackwardPhases(const AttentionShape& shap
 
 int64_t ForwardScratchFloats(const AttentionShape& shape) {
   const int64_t dim = PaddedDim(shape);
-  const int64_t group = GroupSize(shape);
-  return 2 * kTileKeys * dim + kTileQueries * dim + kTileQueries * kScoreStride +
-         group * kTileQueries * (dim + 2);
+  return dim * (kKeyStride + kTileKeys) + kScoreMargin * kScoreStride +
+         GroupSize(shape) * kTileQueries * (dim + 2);
 }
 
 int64_t BackwardScratchFloats(const AttentionShape& shape) {
   const int64_t dim = PaddedDim(shape);
-  return 5 * kTileKeys * dim + 2 * kTileQueries * dim + 2 * kTileQueries * kScoreStride + kScoreMargin * dim +
-         2 * kTileQueries;
+  return dim * (2 * kKeyStride + 3 * kTileKeys + 2 * kTileQueries + kScoreMargin) +
+         kTileQueries * (2 * kScoreStride + 2);
 }
 
 std::vector<Range> UncoveredQueries(const std::vector<AttentionSegment>& segments, int64_t rows) {

@@ -11,10 +11,12 @@
 
 namespace ftune::cpu {
 
-inline constexpr int64_t kTileQueries = 96;
+inline constexpr int64_t kTileQueries = 128;
 inline constexpr int64_t kTileKeys = 128;
 // Vectors are at most this long: widths are padded to it, and rows of scores have as much room at both ends.
 inline constexpr int64_t kLanePad = 16;
+// Of a transposed tile's rows; not a power of two, which would crowd them into few sets of the cache.
+inline constexpr int64_t kKeyStride = kTileKeys + kLanePad;
 inline constexpr int64_t kScoreStride = kLanePad + kTileKeys + kLanePad;
 // Rows of scores are zeroed this far beyond what they see: the rows of a strip share their widest extent.
 inline constexpr int64_t kScoreMargin = 6;

@@ -7,6 +7,7 @@
 #define FTUNE_ENGINE_BACKEND_CPU_ATTENTION_TILE_INL_H_
 #endif
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/backend/cpu/attention_plan.h"
@@ -38,17 +39,45 @@ inline void PackRows(const HeadRows& from, Range rows, int64_t dim, int64_t padd
   }
 }
 
-// to[column][row] = from[row][column], rows of kTileKeys; what lies beyond the rows, up to a vector's end, is
-// zero.
+// to[column][row] = from[row][column] for 4 x 4 values.
+HWY_INLINE void Transpose4x4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_stride + i / 4] = from[i / 4 * from_stride + i % 4];
+#else
+  const hn::CappedTag<float, 4> d;
+  const auto r0 = hn::LoadU(d, from);
+  const auto r1 = hn::LoadU(d, from + from_stride);
+  const auto r2 = hn::LoadU(d, from + 2 * from_stride);
+  const auto r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto low02 = hn::InterleaveLower(d, r0, r2), high02 = hn::InterleaveUpper(d, r0, r2);
+  const auto low13 = hn::InterleaveLower(d, r1, r3), high13 = hn::InterleaveUpper(d, r1, r3);
+  hn::StoreU(hn::InterleaveLower(d, low02, low13), d, to);
+  hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, to + to_stride);
+  hn::StoreU(hn::InterleaveLower(d, high02, high13), d, to + 2 * to_stride);
+  hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, to + 3 * to_stride);
+#endif
+}
+
+// to[column][row] = from[row][column], rows of kKeyStride; what lies beyond the rows, up to a vector's end,
+// is zero.
 inline void PackTransposed(const HeadRows& from, Range rows, int64_t dim, float* to) {
   const int64_t count = rows.size();
-  const int64_t padded = RoundUp(count, kLanePad);
-  for (int64_t row = 0; row < count; ++row) {
-    const float* source = from.Row(rows.begin + row);
-    for (int64_t i = 0; i < dim; ++i) to[i * kTileKeys + row] = source[i];
+  const int64_t whole_rows = count / 4 * 4;
+  const int64_t whole_columns = dim / 4 * 4;
+  // A cache line's worth of rows at a time, so that lines are written as a whole.
+  for (int64_t row = 0; row < whole_rows; row += kLanePad) {
+    const int64_t end = std::min(row + kLanePad, whole_rows);
+    for (int64_t c = 0; c < whole_columns; c += 4) {
+      for (int64_t r = row; r < end; r += 4) {
+        Transpose4x4(from.Row(rows.begin + r) + c, from.stride, to + c * kKeyStride + r, kKeyStride);
+      }
+    }
   }
-  for (int64_t row = count; row < padded; ++row) {
-    for (int64_t i = 0; i < dim; ++i) to[i * kTileKeys + row] = 0.0f;
+  for (int64_t c = 0; c < dim; ++c) {
+    float* column = to + c * kKeyStride;
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < count; ++r)
+      column[r] = from.Row(rows.begin + r)[c];
+    std::fill(column + count, column + RoundUp(count, kLanePad), 0.0f);
   }
 }
 

@@ -71,42 +71,29 @@ HWY_INLINE void ForVectors(int64_t count, const Op& op) {
 HWY_INLINE float Sum(VF v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }
 HWY_INLINE float MaxLane(VF v) { return hn::GetLane(hn::MaxOfLanes(F32(), v)); }
 
-// exp(r) * 2^n parts: n = round(x / ln 2), r the rest. Polynomial and two-part ln 2 of Cephes' expf
-// (Moshier), error below 2 ulp.
-HWY_INLINE VF ExpReduced(VF x, VF n) {
+// e^x for x in [-87, 88.3]; NaN stays NaN. x = n ln 2 + r: e^r by the polynomial of Cephes' expf (Moshier),
+// with ln 2 in two parts, then n added to its exponent. Within 2 ulp.
+HWY_INLINE VF ExpInRange(VF x) {
+  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+  const VF shifted = hn::MulAdd(x, Set(1.44269504088896341f), Set(0x1.8p23f));
+  const VF n = hn::Sub(shifted, Set(0x1.8p23f));
   VF r = hn::MulAdd(n, Set(-0.693359375f), x);
   r = hn::MulAdd(n, Set(2.12194440e-4f), r);
-  VF p = hn::MulAdd(Set(1.9875691500e-4f), r, Set(1.3981999507e-3f));
-  p = hn::MulAdd(p, r, Set(8.3334519073e-3f));
+  VF p = hn::MulAdd(Set(1.3981999507e-3f), r, Set(8.3334519073e-3f));
   p = hn::MulAdd(p, r, Set(4.1665795894e-2f));
   p = hn::MulAdd(p, r, Set(1.6666665459e-1f));
   p = hn::MulAdd(p, r, Set(5.0000001201e-1f));
-  return hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, Set(1.0f)));
+  p = hn::MulAdd(p, r, Set(1.0f));
+  p = hn::MulAdd(p, r, Set(1.0f));
+  const VI exponent = hn::ShiftLeft<23>(hn::BitCast(I32(), shifted));
+  return hn::BitCast(F32(), hn::Add(hn::BitCast(I32(), p), exponent));
 }
 
-// 2^n for whole n in [-126, 127].
-HWY_INLINE VF PowerOfTwo(VI n) {
-  return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
-}
+// e^x for x <= 88; below -87 it is 0. NaN stays NaN.
+HWY_INLINE VF ExpNonPositive(VF x) { return hn::IfThenZeroElse(hn::Lt(x, Set(-87.0f)), ExpInRange(x)); }
 
-// e^x for x <= 0 (or a little above); below -87 it is 0. NaN stays NaN.
-HWY_INLINE VF ExpNonPositive(VF x) {
-  const auto vanishes = hn::Lt(x, Set(-87.0f));
-  const VF n = hn::Round(hn::Mul(x, Set(1.44269504088896341f)));
-  const VI exponent = hn::ConvertTo(I32(), hn::IfThenZeroElse(vanishes, n));
-  return hn::IfThenZeroElse(vanishes, hn::Mul(ExpReduced(x, n), PowerOfTwo(exponent)));
-}
-
-// e^x; infinity above 88.8, 0 below -87. NaN stays NaN.
-HWY_INLINE VF Exp(VF x) {
-  const auto vanishes = hn::Lt(x, Set(-87.0f));
-  x = hn::IfThenElse(hn::Gt(x, Set(89.0f)), Set(89.0f), x);
-  const VF n = hn::Round(hn::Mul(x, Set(1.44269504088896341f)));
-  const VI exponent = hn::ConvertTo(I32(), hn::IfThenZeroElse(vanishes, n));
-  const VI half = hn::ShiftRight<1>(exponent);
-  const VF scaled = hn::Mul(ExpReduced(x, n), PowerOfTwo(half));
-  return hn::IfThenZeroElse(vanishes, hn::Mul(scaled, PowerOfTwo(hn::Sub(exponent, half))));
-}
+// e^x with x held to 88; below -87 it is 0. NaN stays NaN.
+HWY_INLINE VF Exp(VF x) { return ExpNonPositive(hn::IfThenElse(hn::Gt(x, Set(88.0f)), Set(88.0f), x)); }
 
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

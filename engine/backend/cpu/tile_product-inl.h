@@ -86,6 +86,9 @@ inline void ProductStrip(int64_t rows, int64_t n, int64_t k, const TileA& a, con
   for (; j + kBlockVectors * lanes <= n; j += kBlockVectors * lanes) {
     ProductRows<kBlockVectors>(rows, k, a, b + j, ldb, c + j, ldc, accumulate);
   }
+  if constexpr (kBlockVectors > 2) {
+    for (; j + 2 * lanes <= n; j += 2 * lanes) ProductRows<2>(rows, k, a, b + j, ldb, c + j, ldc, accumulate);
+  }
   for (; j < n; j += lanes) ProductRows<1>(rows, k, a, b + j, ldb, c + j, ldc, accumulate);
 }
 

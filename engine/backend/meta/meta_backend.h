@@ -1,5 +1,5 @@
-// The counting backend: runs the engine's code without memory or arithmetic. Its ledger and its work counter are those
-// of the device that its WorkspaceSizes describe.
+// The counting backend: runs the engine's code without memory or arithmetic. Its ledger and its work counter
+// are those of the device that its WorkspaceSizes describe.
 #pragma once
 
 #include <memory>

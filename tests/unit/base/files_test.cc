@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_file.h"
 #include "base/mapped_file.h"
 #include "tests/unit/base/temp_folder.h"
@@ -131,6 +132,24 @@ TEST_CASE("a copy has the same bytes") {
   REQUIRE(CopyFileAtomic(folder / "a", folder / "b").ok());
   CHECK(ReadBytes(folder / "b") == std::string("1\0\n2", 4));
   CHECK(NotSaid(CopyFileAtomic(folder / "none", folder / "c"), "none") == "");
+}
+
+TEST_CASE("folders are made and listed, and what is not one is named") {
+  TempFolder folder;
+  REQUIRE(MakeFolder(folder / "x/y").ok());
+  REQUIRE(MakeFolder(folder / "x/y").ok());
+  WriteBytes(folder / "x/b", "");
+  WriteBytes(folder / "x/a", "");
+  const auto paths = ListFolder(folder / "x");
+  REQUIRE(paths.ok());
+  CHECK(*paths == std::vector<std::filesystem::path>{folder / "x/a", folder / "x/b", folder / "x/y"});
+  CHECK(Exists(folder / "x/a"));
+  CHECK(Exists(folder / "x"));
+  CHECK_FALSE(Exists(folder / "x/c"));
+  CHECK_FALSE(Exists(folder / "x/a/c"));
+  CHECK(NotSaid(ListFolder(folder / "none").status(), "none", "cannot list") == "");
+  CHECK(NotSaid(MakeFolder(folder / "x/a/z"), "x/a/z", "cannot make the folder") == "");
+  CHECK_FALSE(MakeFolder(folder / "x/a").ok());
 }
 
 TEST_CASE("a JSON syntax error has its line") {

@@ -1,4 +1,5 @@
-// bf16 weights with an f32 master: small updates are not lost, and the weights are always the master, rounded.
+// bf16 weights with an f32 master: small updates are not lost, and the weights are always the master,
+// rounded.
 #include <doctest/doctest.h>
 
 #include <cmath>

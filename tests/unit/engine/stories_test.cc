@@ -1,4 +1,5 @@
-// A real trained model of 1 MB against logits computed in double precision, and against the greedy text of llama2.c.
+// A real trained model of 1 MB against logits computed in double precision, and against the greedy text of
+// llama2.c.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -36,7 +37,8 @@ TEST_CASE("stories260K: logits, loss and greedy text") {
   auto opened = LoadModel(*backend, Stream(), *folder / "derived_hf", {});
   REQUIRE_MESSAGE(opened.ok(), std::string(opened.status().message()));
   LoadedModel& loaded = *opened;
-  const nlohmann::json golden = nlohmann::json::parse(std::ifstream(*folder / "derived_hf" / "golden_logits.json"));
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(*folder / "derived_hf" / "golden_logits.json"));
   const auto ids = golden["ids"].get<std::vector<int32_t>>();
   const int64_t vocab = loaded.files.config.vocab_size;
 

@@ -1,0 +1,22 @@
+// Folders: what is in them, and making them. Nothing here throws.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ftune {
+
+// False only if there is surely nothing: what cannot be looked at (no permission) counts as there, so that
+// opening it names the cause.
+bool Exists(const std::filesystem::path& path);
+
+// What lies in the folder, sorted.
+absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder);
+
+// Makes the folder, and those above it, if need be.
+absl::Status MakeFolder(const std::filesystem::path& folder);
+
+}  // namespace ftune
