@@ -52,13 +52,23 @@ constexpr char kProbe[] = "The quick brown fox jumps over the lazy dog. 12345 + 
 // The largest difference between the logits of the model with its adapter and those of the folder just
 // written.
 absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::filesystem::path& written) {
-  const std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
+  std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
+  std::erase_if(ids, [&](int32_t id) { return id >= session.loaded.files.config.vocab_size; });
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
   FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
   double worst = 0.0;
-  for (size_t i = 0; i < want.size(); ++i)
-    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - want[i]));
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(got[i]) - want[i]);
+    if (!std::isfinite(difference)) {
+      return UserError(
+          ExitCode::kNotFinite,
+          {.file = written.string(),
+           .message = "the logits of what was written, or of its source, are not finite",
+           .hint = "a weight is too large for --dtype fp16, or the source is broken: try --dtype bf16"});
+    }
+    worst = std::max(worst, difference);
+  }
   return worst;
 }
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(), paths.log(), paths.folder / "data", paths.adapter(), paths.model()};
+  return {paths.recipe(), paths.log(), paths.dropped(), paths.adapter(), paths.model()};
 }
 
 absl::Status CannotMake(const fs::path& folder, const std::string& why) {
@@ -46,19 +46,31 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
                        .message = "another ftune is writing to this run",
                        .hint = "wait for it, or choose another output_dir"});
   }
-  if (fs::exists(paths.recipe()) || fs::exists(paths.log())) {
+  if (fs::exists(paths.recipe()) && !fs::exists(paths.log())) {
+    return UsageError(
+        {.file = paths.recipe().string(),
+         .key = "output_dir",
+         .message = "this folder has a recipe.yaml that no run wrote, and a run would replace it",
+         .hint = "choose another output_dir"});
+  }
+  if (fs::exists(paths.log())) {
     if (!force) {
       return UsageError({.file = folder.string(),
                          .key = "output_dir",
                          .message = "there is a run in this folder already",
                          .hint = "choose another output_dir, or replace the run with --force"});
     }
-    for (const fs::path& entry : RunEntries(paths)) {
-      fs::remove_all(entry, error);
-      if (error) return CannotMake(entry, error.message());
-    }
   }
   return run;
+}
+
+absl::Status RunFolder::Clear() {
+  for (const fs::path& entry : RunEntries(paths_)) {
+    std::error_code error;
+    fs::remove_all(entry, error);
+    if (error) return CannotMake(entry, error.message());
+  }
+  return absl::OkStatus();
 }
 
 RunFolder::~RunFolder() {

@@ -26,8 +26,8 @@ struct RunPaths {
 // A run's folder, taken for writing by this process for as long as it lives.
 class RunFolder {
  public:
-  // Makes the folder. One that has a run already is refused, unless `force`: then what that run wrote is
-  // removed. A folder that another process writes to is refused always.
+  // Makes the folder and changes nothing else in it. One that has a run already is refused, unless `force`.
+  // One that another process writes to, or that has a recipe.yaml which no run wrote, is refused always.
   static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force);
   RunFolder(RunFolder&& other) noexcept : paths_(std::move(other.paths_)), lock_(other.lock_) {
     other.lock_ = -1;
@@ -36,6 +36,9 @@ class RunFolder {
   ~RunFolder();
 
   const RunPaths& paths() const { return paths_; }
+
+  // Removes what an earlier run wrote here, and nothing else. Called once the new run is known to start.
+  absl::Status Clear();
 
  private:
   RunFolder(RunPaths paths, int lock) : paths_(std::move(paths)), lock_(lock) {}

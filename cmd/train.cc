@@ -90,7 +90,7 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
                                                  const RunPaths& paths) {
   if (loaded.lora) {
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   recipe.model.path, paths.adapter()));
+                                   loaded.files.path.string(), paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }
@@ -139,6 +139,7 @@ class TrainRun {
 
     stop_.emplace();  // before the device starts its threads
     FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));

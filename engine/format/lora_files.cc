@@ -1,5 +1,6 @@
 #include "engine/format/lora_files.h"
 
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -10,8 +11,10 @@
 namespace ftune {
 
 LoraOptions ToLoraOptions(const PeftConfig& config) {
+  // rsLoRA scales by alpha / sqrt(r) where LoRA scales by alpha / r: LoRA with another alpha.
+  const double rank = static_cast<double>(config.r);
   return {.rank = config.r,
-          .alpha = config.alpha,
+          .alpha = config.use_rslora ? config.alpha * std::sqrt(rank) : config.alpha,
           .dropout = config.dropout,
           .target_modules = config.target_modules};
 }
@@ -49,13 +52,12 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
   config.r = options.rank;
   config.alpha = options.alpha;
   config.dropout = options.dropout;
-  // A regular expression stays one; names are written as they were matched, which means the same to every
-  // reader.
+  // As the user gave them; all-linear as the names that it stands for, which every reader knows.
   const auto* text = std::get_if<std::string>(&options.target_modules);
-  if (text != nullptr && *text != "all-linear") {
-    config.target_modules = *text;
-  } else {
+  if (text != nullptr && *text == "all-linear") {
     config.target_modules = targets.suffixes();
+  } else {
+    config.target_modules = options.target_modules;
   }
   config.base_model = base_model;
   return WritePeftAdapter(folder, config, AdapterTensors(backend, stream, model));

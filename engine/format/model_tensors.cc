@@ -42,7 +42,7 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
   for (const Parameter* p : model.parameters()) {
     if (IsAdapterParameter(p->name)) continue;
     const std::string module = p->name.substr(0, p->name.rfind('.'));
-    const bool merges = lora_scale > 0.0 && p->name.ends_with(".weight");
+    const bool merges = lora_scale != 0.0 && p->name.ends_with(".weight");
     const Parameter* a = merges ? model.Find(StrCat(module, kLoraA)) : nullptr;
     const Parameter* b = merges ? model.Find(StrCat(module, kLoraB)) : nullptr;
     tensors.push_back({.name = p->name,

@@ -9,8 +9,8 @@
 
 namespace ftune {
 
-// The base parameters under their Hugging Face names. With `lora_scale` above 0, W + lora_scale * B A, summed
-// in f32 and rounded once. `dtype` is f32, bf16 or f16. The callbacks use `backend` and `model`, which
+// The base parameters under their Hugging Face names. With a `lora_scale` other than 0, W + lora_scale * B A,
+// summed in f32 and rounded once. `dtype` is f32, bf16 or f16. The callbacks use `backend` and `model`, which
 // outlive them.
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
                                        double lora_scale);

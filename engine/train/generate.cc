@@ -76,12 +76,20 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
   if (prompt.empty()) {
     return UsageError({.key = "--prompt", .found = "an empty prompt", .expected = "at least one token"});
   }
+  const int64_t vocab_size = model.config().vocab_size;
+  for (const int32_t id : prompt) {
+    if (id >= 0 && id < vocab_size) continue;
+    return UsageError({.key = "--prompt",
+                       .message = "the model has no embedding for a token of the prompt",
+                       .found = StrCat("token id ", id),
+                       .expected = StrCat("ids below ", vocab_size, ", the model's vocab_size")});
+  }
   if (prompt_length >= max_length) {
     return UsageError({.key = "--prompt",
                        .found = StrCat(prompt_length, " tokens"),
                        .expected = StrCat("fewer than the model's context of ", max_length)});
   }
-  const int64_t length = std::min(max_length, prompt_length + options.max_new_tokens);
+  const int64_t length = prompt_length + std::min(max_length - prompt_length, options.max_new_tokens);
   std::vector<KvCache> cache = MakeCache(backend, model.config(), length);
 
   std::vector<int32_t> fresh = prompt;

@@ -205,6 +205,56 @@ def test_killed(case):
     assert (case.folder / "out" / "mine.txt").read_text() == "kept"
 
 
+def test_force_is_careful(case):
+    """--force replaces a run only once the new one starts, and never what no run wrote."""
+    recipe = case.recipe()
+    assert case.run("train", recipe, "output_dir=out", "--quiet").returncode == 0
+    adapter = (case.folder / "out" / "adapter" / "adapter_model.safetensors").read_bytes()
+    case.fails(4, "train", recipe, "output_dir=out", "data.train=typo.jsonl", "--force", says=["typo.jsonl"])
+    assert (case.folder / "out" / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
+    again = case.run("train", recipe, "output_dir=out", "model.init_from=out/adapter", "--force", "--quiet")
+    assert again.returncode == 0, again.stderr
+    case.fails(2, "train", recipe, "output_dir=.", "--force", says=["recipe.yaml", "no run wrote"])
+    assert (case.folder / "chats.jsonl").exists() and (case.folder / recipe).read_text()
+
+
+def test_adapter_says_what_it_is(case):
+    """The base that an adapter names is the one it was trained on; partial module names stay as they were given."""
+    full = case.recipe("optimizer: {learning_rate: 1e-2, warmup_steps: 0}\n", adapter=False, name="full.yaml")
+    assert case.run("train", full, "output_dir=full", "--quiet").returncode == 0
+    recipe = case.recipe()
+    done = case.run("train", recipe, "output_dir=out", "model.init_from=full/model",
+                    "adapter.target_modules=[layers.0.self_attn.q_proj]", "--json")
+    assert done.returncode == 0, done.stderr
+    config = json.loads((case.folder / "out" / "adapter" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "full/model", config
+    assert config["target_modules"] == ["layers.0.self_attn.q_proj"], config
+    assert case.run("generate", "out", "--prompt", "x", "--max-new-tokens", 2).returncode == 0
+
+    def loss():
+        return json.loads(case.run("eval", "out", "chats.jsonl", "--json").stdout)["eval_loss"]
+
+    # rsLoRA: alpha / sqrt(r), here as if alpha were 2 * alpha.
+    path = case.folder / "out" / "adapter" / "adapter_config.json"
+    edit_json(path, lambda c: c.update(use_rslora=True))
+    rs = loss()
+    edit_json(path, lambda c: c.update(use_rslora=False, lora_alpha=2 * c["lora_alpha"]))
+    assert rs == loss()
+
+
+def test_token_beyond_vocabulary(case):
+    model = model_copy(case)
+
+    def add(tokenizer):
+        tokenizer["added_tokens"].append({"id": 16000000, "content": "<zap>", "single_word": False, "lstrip": False,
+                                          "rstrip": False, "normalized": False, "special": True})
+
+    edit_json(model / "tokenizer.json", add)
+    case.fails(2, "generate", model, "--prompt", "a<zap>b", says=["16000000", "vocab_size"])
+    assert json.loads(case.run("generate", TINY, "--prompt", "x", "--max-new-tokens", 2**63 - 1, "--json")
+                      .stdout)["tokens"]
+
+
 def test_terminal(case):
     """On a terminal the progress is one line, redrawn; colours only without NO_COLOR."""
     recipe = case.recipe()
