@@ -1,11 +1,11 @@
-"""Reads what `ftune inspect RECIPE --batches N --json` writes: the first N steps of a run, as it trains.
+"""Reads what `ftune inspect RECIPE --batches N --json` writes: the first N steps of a run, as it trains on them.
 
     {"batches": [                                       one entry an optimizer step: its microbatches
-        [{"ids": [...], "positions": [...], "labels": [...],  as long as the microbatch
-          "segments": [[0, 77], [77, 61], [138, 374]]},       begin and length of each sample, and of a tail
+        [{"ids": [...], "positions": [...], "labels": [...],       as long as the microbatch
+          "segments": [[0, 77], [77, 61], [138, 374]]},            begin and length of each sample, and of a tail
          ...], ...]}
 
-Labels are shifted: a token's label is the next token of the same sample, or -100 where that is not learned.
+Labels are shifted: the label of a token is the next token of the same sample, or -100 where that is not learned.
 A segment without a label is a pack's unfilled tail (a sample always has one) and is left out here.
 """
 

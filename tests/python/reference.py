@@ -62,7 +62,7 @@ def logits(model, ids):
 
 @torch.no_grad()
 def mean_loss(model, samples):
-    """→ (Σ token losses ÷ learned tokens, learned tokens). A sample's first token is never predicted."""
+    """→ (Σ token losses ÷ learned tokens, learned tokens). The first token of a sample is never predicted."""
     total, count = 0.0, 0
     for ids, learned in samples:
         losses = torch.nn.functional.cross_entropy(

@@ -84,7 +84,7 @@ class Case:
                                     ("chats", self.chats, reference.chat_samples(tokenizer, CHATS))):
             want, count = reference.mean_loss(model, samples)
             got = self.ftune("eval", eval_arguments[0], data, *eval_arguments[1:])
-            assert got["trained_tokens"] == count, f"{name}: {got['trained_tokens']} tokens, not {count}"
+            assert got["trained_tokens"] == count, f"{name}: {got['trained_tokens']} trained tokens, not {count}"
             difference = abs(got["eval_loss"] - want)
             assert difference <= LOSS_TOLERANCE, f"{name}: loss {got['eval_loss']}, transformers says {want}"
 
