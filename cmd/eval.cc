@@ -47,7 +47,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                                                        {.sequence_len = length, .global_batch_size = 1}));
 
   Runner runner(*session.backend, Stream(), *session.loaded.model, RecomputePolicy());
-  const EvalResult result = EvaluateModel(*session.backend, Stream(), runner, plan);
+  const EvalResult result = EvaluateModel(*session.backend, Stream(), runner, plan, [] { return false; });
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite, {.file = options.model,
                                             .found = absl::StrFormat("loss %g", result.loss),

@@ -41,7 +41,7 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
   TrainSummary summary;
   if (evaluation_ != nullptr && options_.eval_on_start) {
-    FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(0));
+    FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(0, stop));
   }
   for (int64_t done = 0; done < data_.total_steps();) {
     const double start = Now();
@@ -65,7 +65,8 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
       Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
     }
     if (EvaluationDue(done)) {
-      FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(done));
+      FTUNE_ASSIGN_OR_RETURN(const std::optional<double> eval_loss, Evaluate(done, stop));
+      if (eval_loss) summary.eval_loss = eval_loss;
     }
   }
   return summary;
@@ -109,9 +110,10 @@ bool Trainer::EvaluationDue(int64_t done) const {
   return options_.eval_steps && done % *options_.eval_steps == 0;
 }
 
-absl::StatusOr<double> Trainer::Evaluate(int64_t done) {
+absl::StatusOr<std::optional<double>> Trainer::Evaluate(int64_t done, const std::function<bool()>& stop) {
   const double start = Now();
-  const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_);
+  const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_, stop);
+  if (result.stopped) return std::nullopt;
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,
                      {.key = StrCat("evaluation at step ", done),
@@ -127,12 +129,19 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t done) {
   return result.loss;
 }
 
-EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan) {
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,
+                         const std::function<bool()>& stop) {
   const Tensor sum = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
   backend.Zero(stream, sum);
   EvalResult result;
   for (int64_t step = 0; step < plan.total_steps(); ++step) {
-    for (int64_t i = 0; i < plan.MicroBatches(step); ++i) runner.Evaluate(plan.MicroBatch(step, i), sum);
+    for (int64_t i = 0; i < plan.MicroBatches(step); ++i) {
+      if (stop()) {
+        result.stopped = true;
+        return result;
+      }
+      runner.Evaluate(plan.MicroBatch(step, i), sum);
+    }
     result.tokens += plan.TrainedTokens(step);
   }
   double value = 0.0;

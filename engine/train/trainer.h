@@ -43,7 +43,8 @@ class Trainer {
   StepInput NextInput(int64_t done) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
               double flops);
-  absl::StatusOr<double> Evaluate(int64_t done);
+  // Nothing where `stop` ended it.
+  absl::StatusOr<std::optional<double>> Evaluate(int64_t done, const std::function<bool()>& stop);
   double EpochAfter(int64_t done) const;
   bool EvaluationDue(int64_t done) const;
 
@@ -60,7 +61,9 @@ class Trainer {
 struct EvalResult {
   double loss = 0.0;
   int64_t tokens = 0;
+  bool stopped = false;  // by `stop`, between microbatches: the loss is not that of the whole plan
 };
-EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan);
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,
+                         const std::function<bool()>& stop);
 
 }  // namespace ftune
