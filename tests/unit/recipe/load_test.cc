@@ -189,6 +189,9 @@ TEST_CASE("unknown keys") {
       "r.yaml:3: error: optimizer.learning_rate: unknown key; put learning_rate into the section optimizer");
   CHECK(ErrorWith("per_device_train_batchsize: 1\n") ==
         "r.yaml:3: error: per_device_train_batchsize: unknown key; did you mean train.micro_batch_size?");
+  // Of two keys of that name the one of the same section.
+  CHECK(ErrorWith("launch: {kimd: ssh}\n") ==
+        "r.yaml:3: error: launch.kimd: unknown key; did you mean launch.kind?");
   CHECK(ErrorWith("launch: {slurm: {partiton: x}}\n") ==
         "r.yaml:3: error: launch.slurm.partiton: unknown key; did you mean launch.slurm.partition?");
   CHECK(
