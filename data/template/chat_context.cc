@@ -75,7 +75,8 @@ Value FromMessage(const OrderedJson& message, int32_t index) {
   std::vector<std::pair<Value, Value>> entries;
   const auto add = [&](const std::string& key, const OrderedJson& json) {
     const bool header = key == "role" || key == "name";
-    const Tag tag{.source = index, .origin = header ? Origin::kHeader : Origin::kBody};
+    const Origin origin = header ? Origin::kHeader : key == "tool_calls" ? Origin::kToolCalls : Origin::kBody;
+    const Tag tag{.source = index, .origin = origin};
     entries.emplace_back(Value::String(key), FromJson(json, tag, 2));
   };
   const OrderedJson* reasoning = FindReasoning(message);

@@ -43,10 +43,15 @@ class SpanSearch {
   SpanSearch(const SpanFinder& finder, const ChatInput& input, const Text& text)
       : finder_(finder), input_(input), text_(text), bytes_(text.bytes()) {}
 
-  absl::StatusOr<std::vector<AssistantSpan>> ByGenerationBlocks() const;
-  absl::StatusOr<std::vector<AssistantSpan>> ByTurns() const;
+  // By the template's {% generation %} blocks, or else by the messages' turns.
+  absl::StatusOr<std::vector<AssistantSpan>> Find() const;
 
  private:
+  // A template that knows no tool calls leaves them out without a word; the model would learn to answer
+  // nothing.
+  absl::Status CheckToolCallsAreWritten() const;
+  absl::StatusOr<std::vector<AssistantSpan>> ByGenerationBlocks() const;
+  absl::StatusOr<std::vector<AssistantSpan>> ByTurns() const;
   // A conversation like this one: its first `count` messages, then `more`.
   ChatInput Prefix(size_t count, bool add_generation_prompt, const OrderedJson* more = nullptr) const;
   absl::StatusOr<TextSpan> SpanOf(int index) const;
@@ -89,6 +94,28 @@ ChatInput SpanSearch::Prefix(size_t count, bool add_generation_prompt, const Ord
   return prefix;
 }
 
+absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::Find() const {
+  FTUNE_RETURN_IF_ERROR(CheckToolCallsAreWritten());
+  return finder_.has_generation ? ByGenerationBlocks() : ByTurns();
+}
+
+absl::Status SpanSearch::CheckToolCallsAreWritten() const {
+  for (size_t i = 0; i < input_.messages.size(); ++i) {
+    if (!IsAssistant(input_.messages[i]) || !HasToolCalls(input_.messages[i])) continue;
+    const bool written = std::any_of(text_.runs().begin(), text_.runs().end(), [&](const Run& run) {
+      return run.tag.source == static_cast<int32_t>(i) && run.tag.origin == Origin::kToolCalls;
+    });
+    if (written) continue;
+    ErrorDetail detail;
+    detail.file = finder_.name;
+    detail.key = StrCat("messages[", i, "].tool_calls");
+    detail.message = "the template does not write this message's tool calls";
+    detail.hint = "use a chat template that knows tool calls, or leave such conversations out";
+    return DataError(std::move(detail));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() const {
   struct Block {
     int32_t generation;
@@ -106,7 +133,7 @@ absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() cons
       if (!goes_on) blocks.push_back({.generation = run.tag.generation, .begin = begin, .body_end = begin});
       Block& block = blocks.back();
       if (block.message < 0) block.message = run.tag.turn >= 0 ? run.tag.turn : run.tag.source;
-      if (run.tag.origin == Origin::kBody) block.body_end = run.end;
+      if (run.tag.origin >= Origin::kBody) block.body_end = run.end;
       block.end = run.end;
     }
     begin = run.end;
@@ -300,12 +327,8 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
   FTUNE_ASSIGN_OR_RETURN(const Text text, render(input));
   RenderedChat chat;
   chat.text = text.bytes();
-  if (has_generation) {
-    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).ByGenerationBlocks());
-    return chat;
-  }
-  if (!input.add_generation_prompt) {
-    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).ByTurns());
+  if (has_generation || !input.add_generation_prompt) {
+    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).Find());
     return chat;
   }
   // The prompt may be written inside the last message's iteration: it must not count as that message's.
@@ -313,7 +336,7 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
   closed.add_generation_prompt = false;
   FTUNE_ASSIGN_OR_RETURN(const Text closed_text, render(closed));
   if (chat.text.starts_with(closed_text.bytes())) {
-    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, closed, closed_text).ByTurns());
+    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, closed, closed_text).Find());
     return chat;
   }
   if (!input.messages.empty() && IsAssistant(input.messages.back())) {
@@ -324,7 +347,7 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
     detail.hint = "render without add_generation_prompt";
     return DataError(std::move(detail));
   }
-  FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).ByTurns());
+  FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).Find());
   return chat;
 }
 

@@ -19,7 +19,7 @@ TurnFound FindTurn(const Text& text, int index, Turn* turn) {
         turns.push_back({.begin = begin, .end = begin, .boundaries = {}});
       Turn& current = turns.back();
       current.boundaries.push_back(begin);
-      if (run.tag.origin == Origin::kBody) {
+      if (run.tag.origin >= Origin::kBody) {
         if (!current.has_body()) current.body_begin = begin;
         current.body_end = run.end;
       }

@@ -11,15 +11,8 @@
 namespace ftune::jinja {
 
 Value Interpreter::Evaluate(const Expr& expr, const ScopePtr& scope) {
-  if (depth_ >= Budget::kMaxEvaluationDepth) {
-    throw Error("the template recurses too deeply (a macro that calls itself without end?)", expr.line);
-  }
+  const DepthGuard guard(*this);
   budget_.Step();
-  ++depth_;
-  struct Leave {
-    int& depth;
-    ~Leave() { --depth; }
-  } const leave{depth_};
   switch (expr.kind) {
     case ExprKind::kConstant:
       // A literal inside a message's loop iteration belongs to that message, wherever it is printed in the

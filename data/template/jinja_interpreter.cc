@@ -49,21 +49,6 @@ void Scope::Set(std::string_view name, Value value) {
   names.emplace_back(std::string(name), std::move(value));
 }
 
-// Bounds the recursion of this interpreter for as long as it lives.
-class Interpreter::DepthGuard {
- public:
-  explicit DepthGuard(Interpreter& in) : in_(in) {
-    if (in_.depth_ >= Budget::kMaxEvaluationDepth) {
-      throw Error("the template recurses too deeply (a macro that calls itself without end?)");
-    }
-    ++in_.depth_;
-  }
-  ~DepthGuard() { --in_.depth_; }
-
- private:
-  Interpreter& in_;
-};
-
 // Restores whose turn it is.
 class Interpreter::TurnGuard {
  public:

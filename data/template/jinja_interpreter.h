@@ -59,7 +59,20 @@ class Interpreter {
 
  private:
   enum class Flow { kNormal, kBreak, kContinue };
-  class DepthGuard;
+  // Bounds the recursion of evaluation for as long as it lives.
+  class DepthGuard {
+   public:
+    explicit DepthGuard(Interpreter& in) : in_(in) {
+      if (in_.depth_ >= Budget::kMaxEvaluationDepth) {
+        throw Error("the template recurses too deeply (a macro that calls itself without end?)");
+      }
+      ++in_.depth_;
+    }
+    ~DepthGuard() { --in_.depth_; }
+
+   private:
+    Interpreter& in_;
+  };
   class TurnGuard;
 
   Flow ExecuteBody(const Body& body, const ScopePtr& scope, Text* out);

@@ -13,7 +13,8 @@ namespace ftune::jinja {
 enum class Origin : uint8_t {
   kTemplate,  // written by the template (or a number, a computed value)
   kHeader,    // a message's role or name: data, but not what the message says
-  kBody,      // anything else of a message: content, reasoning, tool calls
+  kBody,      // anything else of a message: content, reasoning
+  kToolCalls,
 };
 
 struct Tag {

@@ -11,7 +11,7 @@
 
 namespace ftune::cpu {
 
-inline constexpr int64_t kTileQueries = 128;
+inline constexpr int64_t kTileQueries = 144;
 inline constexpr int64_t kTileKeys = 128;
 // Vectors are at most this long: widths are padded to it, and rows of scores have as much room at both ends.
 inline constexpr int64_t kLanePad = 16;
@@ -20,6 +20,8 @@ inline constexpr int64_t kKeyStride = kTileKeys + kLanePad;
 inline constexpr int64_t kScoreStride = kLanePad + kTileKeys + kLanePad;
 // Rows of scores are zeroed this far beyond what they see: the rows of a strip share their widest extent.
 inline constexpr int64_t kScoreMargin = 6;
+// A tile is cut into whole strips, and every part of a scratch is whole cache lines.
+static_assert(kTileQueries % kScoreMargin == 0 && kTileQueries % kLanePad == 0 && kTileKeys % kLanePad == 0);
 
 inline int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 inline int64_t PaddedDim(const AttentionShape& shape) { return RoundUp(shape.head_dim, kLanePad); }
@@ -31,7 +33,8 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// Calls body(Range) for [range] cut into equal parts of at most `most`, their size a multiple of `unit`.
+// Calls body(Range) for [range] cut into equal parts of at most `most`, their size a multiple of `unit`,
+// which divides `most`.
 template <class Body>
 void ForTiles(Range range, int64_t most, int64_t unit, const Body& body) {
   if (range.size() <= 0) return;

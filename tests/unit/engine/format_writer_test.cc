@@ -209,6 +209,9 @@ TEST_CASE("writer: shards are filled in order, and a large tensor has one of its
   }
   REQUIRE(WriteShards(folder.path(), tensors, 1000).ok());
   CHECK(Names(folder.path()) == std::set<std::string>{"model.safetensors", "model-notes.safetensors"});
+  const std::vector<OutputTensor> large_first = {tensors[2], tensors[0]};
+  REQUIRE(WriteShards(folder.path(), large_first, 24).ok());
+  CHECK(Names(folder.path()).contains("model-00002-of-00002.safetensors"));
   const std::vector<OutputTensor> twice = {tensors[0], tensors[0]};
   CHECK_FALSE(WriteShards(folder.path(), twice, 1000).ok());
 }

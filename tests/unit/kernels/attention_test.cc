@@ -35,6 +35,7 @@ const std::vector<Case>& Cases() {
       {"ragged, with gaps", Shape(4, 2, 16), {{2, 5, 2, 5}, {9, 1, 9, 1}, {10, 130, 10, 130}}, 150, 150},
       {"many short", Shape(3, 1, 16), Packed({1, 2, 3, 17, 95, 96, 97, 64, 31}), 406, 406},
       {"several chunks", Shape(2, 1, 16), Packed({300, 129}), 429, 429},
+      {"whole tiles", Shape(2, 1, 16), Packed({256, 128, 264}), 648, 648},
       {"window", Shape(2, 1, 16, 5), Packed({70, 3}), 73, 73},
       {"window across tiles", Shape(2, 2, 16, 140), Packed({400}), 400, 400},
       {"window of one", Shape(1, 1, 16, 1), Packed({150}), 150, 150},
@@ -138,7 +139,8 @@ TEST_CASE("attention against its definition") {
     Device device;
     for (const Case& c : Cases()) {
       for (const float range : {1.0f, 12.0f}) {
-        CAPTURE(c.name);
+        const std::string name = c.name;
+        CAPTURE(name);
         CAPTURE(range);
         const Run run(device, c, range);
         const Expected e = Naive(c, Values(run.q), Values(run.k), Values(run.v), Values(run.dout));
@@ -156,7 +158,8 @@ TEST_CASE("attention against its definition") {
 
 TEST_CASE("attention is the same without lse, and on any number of threads") {
   for (const Case& c : Cases()) {
-    CAPTURE(c.name);
+    const std::string name = c.name;
+    CAPTURE(name);
     Device one(1), three(3);
     const Run a(one, c), b(three, c);
     CHECK(SameBits(a.out, b.out));

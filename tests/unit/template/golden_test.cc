@@ -49,13 +49,16 @@ std::vector<TextSpan> WithoutTrailingBlanks(const std::string& text, const Order
 
 void CheckMarks(const ChatTemplate& chat_template, const ChatInput& input, const OrderedJson& marked) {
   const absl::StatusOr<RenderedChat> chat = chat_template.RenderWithSpans(input);
-  std::vector<TextSpan> found;
-  if (chat.ok()) {
-    for (const auto& span : chat->assistant) found.push_back(span.bytes);
-    CHECK(found == WithoutTrailingBlanks(chat->text, marked));
-  } else {
-    CHECK_MESSAGE(marked.empty(), chat.status().message());
+  if (!chat.ok()) {
+    // Refused where nothing is marked, or where the template leaves tool calls out.
+    const bool calls_left_out =
+        std::string(chat.status().message()).find("write this message's tool calls") != std::string::npos;
+    CHECK_MESSAGE((marked.empty() || calls_left_out), chat.status().message());
+    return;
   }
+  std::vector<TextSpan> found;
+  for (const auto& span : chat->assistant) found.push_back(span.bytes);
+  CHECK(found == WithoutTrailingBlanks(chat->text, marked));
 }
 
 // Renders every case of a fixture with the template that `source_of` gives for its name.

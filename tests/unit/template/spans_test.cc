@@ -202,6 +202,10 @@ TEST_CASE("spans: what cannot be told is an error that says so") {
   CHECK(SpanError(calls, Conversation(Messages({User("a"), Calls("")})))
             .find("tool calls, ends the assistant's turn") != std::string::npos);
   CHECK(Spans(calls, {User("a"), Assistant("b")}) == List{{1, "b<e>"}});
+  // Tool calls that the template knows nothing of.
+  CHECK(SpanError(OwnTemplate("chatml.jinja"), Conversation(Messages({User("a"), Calls("")})))
+            .find("messages[1].tool_calls: the template does not write this message's tool calls") !=
+        std::string::npos);
   // The last turn is written otherwise before a generation prompt.
   ChatInput prompted = input;
   prompted.add_generation_prompt = true;

@@ -77,6 +77,20 @@ TEST_CASE("unknown characters") {
   CHECK(Model(tokens, {}, fallback).Encode("\u00C3") == "<unk>:0-2");  // one of its bytes has no token
 }
 
+TEST_CASE("merges as text, of tokens that have spaces, too") {
+  const Vocabulary vocabulary({" ", "  ", "a", "a ", "ab", "b"});
+  const auto merge = [&](std::string_view text) {
+    const auto found = ParseMerge(text, 0, vocabulary);
+    return found ? StrCat(found->left, "+", found->right, "=", found->result) : "none";
+  };
+  CHECK(merge("a b") == "2+5=4");
+  CHECK(merge("   ") == "0+0=1");  // the first space is no cut: nothing would stand before it
+  CHECK(merge("a  ") == "2+0=3");
+  CHECK(merge("b a") == "none");  // "ba" is no token
+  CHECK(merge("ab") == "none");
+  CHECK(merge("") == "none");
+}
+
 TEST_CASE("marks of words") {
   const Model model({"a", "##b", "b</w>", "##b</w>", "ab"}, {"a ##b"}, {.continuing_prefix = "##"});
   CHECK(model.Encode("ab") == "ab:0-2");
@@ -110,6 +124,7 @@ TEST_CASE("with scores the best token is merged first, of equals the left one") 
   const ScoreModel model;
   CHECK(model.Encode("\u2581ab") == "\u2581a:0-4 b:4-5");
   CHECK(model.Encode("aba") == "ab:0-2 a:2-3");
+  CHECK(model.Encode("bab") == "ba:0-2 b:2-3");
   CHECK(model.Encode("\u2581\u2581\u2581a") == "\u2581\u2581:0-6 \u2581a:6-10");
   CHECK(model.Encode("ab\u2581ab") == "ab:0-2 \u2581a:2-6 b:6-7");
   CHECK(model.Encode("a\u00E9") == "a:0-1 <0xC3>:1-2 <0xA9>:2-3");

@@ -78,6 +78,37 @@ TEST_CASE("control tokens in the text are text if they are not parsed") {
   CHECK(tokenizer->Encode("<s>", {.parse_special = false}).ids == std::vector<int32_t>{6, 7, 8});
 }
 
+TEST_CASE("an added token that the model has keeps the model's id") {
+  Loader load;
+  json file = TinyTokenizer();
+  file["added_tokens"].push_back({{"id", 9}, {"content", "ab"}, {"special", false}});
+  const auto tokenizer = Loaded(load(file));
+  CHECK(tokenizer->Encode("ab").ids == std::vector<int32_t>{2});
+  CHECK(tokenizer->TokenToId("ab") == 2);
+}
+
+TEST_CASE("a normalized added token is looked for in the normalised text, others in the text as it is") {
+  Loader load;
+  json file = TinyTokenizer();
+  file["normalizer"] = {{"type", "Lowercase"}};
+  file["added_tokens"].push_back({{"id", 6}, {"content", "Day"}, {"normalized", true}});
+  const auto tokenizer = Loaded(load(file));
+  CHECK(tokenizer->Encode("DAYb").ids == std::vector<int32_t>{6, 1});
+  CHECK(tokenizer->Encode("day").spans == std::vector<TextSpan>{{0, 3}});
+  CHECK(tokenizer->Encode("<s>").ids == std::vector<int32_t>{5});
+  CHECK(tokenizer->Encode("<S>").ids.empty());  // its characters are no tokens
+}
+
+TEST_CASE("a byte-level model with an end-of-word mark sees characters") {
+  Loader load;
+  json file = TinyTokenizer();
+  file["model"]["vocab"]["b</w>"] = 6;
+  file["model"]["vocab"]["ab</w>"] = 7;
+  file["model"]["merges"] = json::array({json::array({"a", "b</w>"})});
+  file["model"]["end_of_word_suffix"] = "</w>";
+  CHECK(Loaded(load(file))->Encode("aab").ids == std::vector<int32_t>{0, 7});
+}
+
 TEST_CASE("what is not supported is refused by name") {
   Loader load;
   json file = TinyTokenizer();
@@ -196,6 +227,10 @@ TEST_CASE("special tokens by role and the chat template stand beside the tokeniz
       load.folder / "tokenizer_config.json",
       R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})");
   CHECK(Loaded(load(file))->chat_template() == "d");
+  WriteBytes(
+      load.folder / "tokenizer_config.json",
+      R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})");
+  CHECK(Loaded(load(file))->chat_template() == "d");
   WriteBytes(load.folder / "tokenizer_config.json",
              R"({"chat_template": [{"name": "only", "template": "o"}]})");
   CHECK(Loaded(load(file))->chat_template() == "o");
@@ -271,6 +306,14 @@ TEST_CASE("GGUF: SentencePiece's BPE") {
                                     .Bool("tokenizer.ggml.add_eos_token", true)));
   CHECK(bare->Encode("a a", {.add_special_tokens = true}).ids == std::vector<int32_t>{5, 6, 2});
   CHECK(bare->Decode(std::vector<int32_t>{6}, true) == " a");
+
+  // Text is never merged to a control token, however high its score.
+  const auto control = Loaded(load(GgufBuilder()
+                                       .Text("tokenizer.ggml.model", "llama")
+                                       .Texts("tokenizer.ggml.tokens", {"<", "s", ">", "s>", "<s>", "\u2581"})
+                                       .Floats("tokenizer.ggml.scores", {-1, -1, -1, -1, 0, -1})
+                                       .Ints("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 1})));
+  CHECK(control->Encode("<s>", {.parse_special = false}).ids == std::vector<int32_t>{5, 0, 3});
 
   GgufBuilder no_scores;
   no_scores.Text("tokenizer.ggml.model", "llama").Texts("tokenizer.ggml.tokens", {"a"});
