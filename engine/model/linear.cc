@@ -1,5 +1,7 @@
 #include "engine/model/linear.h"
 
+#include <utility>
+
 namespace ftune {
 
 Parameter& ParameterPolicy::Declare(ParameterStore& store, const std::string& name,
@@ -8,10 +10,13 @@ Parameter& ParameterPolicy::Declare(ParameterStore& store, const std::string& na
   return store.Declare(name, std::move(shape), dtype(name, trains), trains, decay);
 }
 
-Linear::Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterStore& store) {
+Linear::Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterStore& store)
+    : transposed_(site.transposed) {
   for (const LinearPart& part : site.parts) {
     PartParameters p;
-    p.weight = &policy.Declare(store, part.module + ".weight", {part.out_features, site.in_features}, true);
+    std::vector<int64_t> shape = {part.out_features, site.in_features};
+    if (transposed_) std::swap(shape[0], shape[1]);
+    p.weight = &policy.Declare(store, part.module + ".weight", std::move(shape), true);
     p.first_column = out_features_;
     p.out_features = part.out_features;
     out_features_ += part.out_features;
@@ -32,15 +37,16 @@ void Linear::Bind() {
     values.push_back(p.weight->value);
     gradients.push_back(p.weight->gradient);
   }
-  const Tensor joined = JoinRows(values);
+  // Parts stored [in, out] lie side by side as rows, not as the columns that one product needs.
+  const Tensor joined = transposed_ ? Tensor() : JoinRows(values);
   const bool all_frozen = !gradients[0].defined() && joined.defined();
   const Tensor joined_gradient = JoinRows(gradients);
   pieces_.clear();
   if (joined.defined() && (all_frozen || joined_gradient.defined())) {
-    pieces_.push_back({joined, joined_gradient, 0});
+    pieces_.push_back({joined, joined_gradient, 0, out_features_});
   } else {
     for (const PartParameters& p : parts_) {
-      pieces_.push_back({p.weight->value, p.weight->gradient, p.first_column});
+      pieces_.push_back({p.weight->value, p.weight->gradient, p.first_column, p.out_features});
     }
   }
   if (adapter_) adapter_->Bind();
@@ -59,8 +65,8 @@ void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, b
   for (const Piece& piece : pieces_) {
     context.backend.MatMul(context.stream, {.a = x,
                                             .b = piece.weight,
-                                            .trans_b = true,
-                                            .c = y.Cols(piece.first_column, piece.weight.rows()),
+                                            .trans_b = !transposed_,
+                                            .c = y.Cols(piece.first_column, piece.out_features),
                                             .beta = accumulate ? 1.0f : 0.0f});
   }
   for (const PartParameters& p : parts_) {
@@ -79,9 +85,11 @@ void Linear::BackwardInput(const Context& context, const Tensor& dy, const Tenso
   if (dx.defined()) {
     float beta = 0.0f;
     for (const Piece& piece : pieces_) {
-      context.backend.MatMul(
-          context.stream,
-          {.a = dy.Cols(piece.first_column, piece.weight.rows()), .b = piece.weight, .c = dx, .beta = beta});
+      context.backend.MatMul(context.stream, {.a = dy.Cols(piece.first_column, piece.out_features),
+                                              .b = piece.weight,
+                                              .trans_b = transposed_,
+                                              .c = dx,
+                                              .beta = beta});
       beta = 1.0f;
     }
   }
@@ -92,9 +100,10 @@ void Linear::BackwardWeight(const Context& context, const Tensor& dy, const Tens
                             const AdapterSaved& saved) const {
   for (const Piece& piece : pieces_) {
     if (!piece.gradient.defined()) continue;
-    context.backend.MatMul(context.stream, {.a = dy.Cols(piece.first_column, piece.weight.rows()),
+    const Tensor dpiece = dy.Cols(piece.first_column, piece.out_features);
+    context.backend.MatMul(context.stream, {.a = transposed_ ? x : dpiece,
                                             .trans_a = true,
-                                            .b = x,
+                                            .b = transposed_ ? dpiece : x,
                                             .c = piece.gradient,
                                             .beta = 1.0f});
   }

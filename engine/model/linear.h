@@ -21,6 +21,7 @@ struct LinearPart {
 struct LinearSite {
   std::vector<LinearPart> parts;
   int64_t in_features = 0;
+  bool transposed = false;  // weights are stored [in, out] (GPT-2's Conv1D), not [out, in]
 };
 
 // Something added to a linear: LoRA. Its parameters are declared in the block's store when it is made.
@@ -74,8 +75,9 @@ class Linear {
  private:
   struct Piece {  // one product: a part, or several joined
     Tensor weight;
-    Tensor gradient;  // undefined if frozen
-    int64_t first_column = 0;
+    Tensor gradient;           // undefined if frozen
+    int64_t first_column = 0;  // of y
+    int64_t out_features = 0;
   };
   struct PartParameters {
     Parameter* weight = nullptr;
@@ -84,6 +86,7 @@ class Linear {
     int64_t out_features = 0;
   };
 
+  bool transposed_;
   int64_t out_features_ = 0;
   std::vector<PartParameters> parts_;
   std::vector<Piece> pieces_;
