@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace ftune {
+#include "engine/backend/activation.h"
 
-enum class Activation { kSilu };
+namespace ftune {
 
 // How rotary frequencies are scaled (transformers' modeling_rope_utils).
 enum class RopeKind { kDefault, kLinear, kLlama3 };

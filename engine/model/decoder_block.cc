@@ -74,6 +74,7 @@ DecoderBlock::DecoderBlock(const ModelConfig& config, int64_t layer, const Param
       query_size_(config.num_heads * config.head_dim),
       kv_size_(config.num_kv_heads * config.head_dim),
       intermediate_size_(config.intermediate_size),
+      activation_(config.activation),
       attention_{.heads = config.num_heads,
                  .kv_heads = config.num_kv_heads,
                  .head_dim = config.head_dim,
@@ -166,7 +167,7 @@ Tensor DecoderBlock::Forward(const Context& context, const Tensor& x, Saved* sav
   // A recomputed forward still makes the down product where an adapter's share of it must be kept.
   if (!output_needed && !keep_all && !down_.has_adapter()) return {};
   const Tensor act = NewActivation(context, tokens, intermediate_size_);
-  backend.SwiGluForward(context.stream, Gate(gate_up), Up(gate_up), act);
+  backend.GluForward(context.stream, activation_, Gate(gate_up), Up(gate_up), act);
   if (keep_all) (*saved)[kAct] = act;
   if (!output_needed) {
     down_.ForwardAdapterOnly(context, act, adapter(kDownLinear));
@@ -199,8 +200,8 @@ void DecoderBlock::BackwardMlp(const Context& context, const Tensor& dy, Saved& 
     saved[kAct] = remade = NewActivation(context, tokens, intermediate_size_);
   }
   const Tensor& gate_up = saved[kGateUp];
-  backend.SwiGluBackward(context.stream, dact, Gate(gate_up), Up(gate_up), Gate(gate_up), Up(gate_up),
-                         remade);
+  backend.GluBackward(context.stream, activation_, dact, Gate(gate_up), Up(gate_up), Gate(gate_up),
+                      Up(gate_up), remade);
   dact = Tensor();
   remade = Tensor();
   if (with_weights) {

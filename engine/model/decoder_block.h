@@ -42,6 +42,7 @@ class DecoderBlock final : public Block {
   int64_t query_size_;
   int64_t kv_size_;
   int64_t intermediate_size_;
+  Activation activation_;
   AttentionShape attention_;
   RmsNorm input_norm_;
   Linear qkv_;

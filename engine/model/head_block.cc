@@ -46,8 +46,11 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     Tensor rstd;
     const Tensor normed = norm_.Forward(context, inputs, &rstd);
     backend.MatMul(stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = scores});
-    backend.CrossEntropy(stream, scores, context.batch.trained_labels.Cols(first, rows), context.loss_scale,
-                         gradients, context.loss);
+    backend.CrossEntropy(stream, {.logits = scores,
+                                  .labels = context.batch.trained_labels.Cols(first, rows),
+                                  .scale = context.loss_scale,
+                                  .gradient = gradients,
+                                  .loss = context.loss});
     if (!gradients) continue;
     if (weight_->trainable) {
       backend.MatMul(stream,

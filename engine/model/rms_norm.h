@@ -11,7 +11,7 @@ class RmsNorm {
  public:
   RmsNorm(const std::string& name, int64_t features, float eps, const ParameterPolicy& policy,
           ParameterStore& store)
-      : weight_(&policy.Declare(store, name + ".weight", {features}, false)), eps_(eps) {}
+      : weight_(&policy.Declare(store, name + ".weight", {features}, false)), options_{.eps = eps} {}
 
   bool has_trainable() const { return weight_->trainable; }
 
@@ -19,22 +19,22 @@ class RmsNorm {
   Tensor Forward(const Context& context, const Tensor& x, Tensor* rstd) const {
     const Tensor y = context.backend.Allocate(x.rows(), x.cols(), Category::kActivations);
     *rstd = context.backend.Allocate(x.rows(), 1, Category::kActivations);
-    context.backend.RmsNormForward(context.stream, x, weight_->value, eps_, y, *rstd);
+    context.backend.RmsNormForward(context.stream, x, weight_->value, options_, y, *rstd);
     return y;
   }
   // dx += the gradient with respect to x.
   void BackwardInput(const Context& context, const Tensor& dy, const Tensor& x, const Tensor& rstd,
                      const Tensor& dx) const {
-    context.backend.RmsNormBackwardInput(context.stream, dy, x, weight_->value, rstd, dx);
+    context.backend.RmsNormBackwardInput(context.stream, dy, x, weight_->value, options_, rstd, true, dx);
   }
   void BackwardWeight(const Context& context, const Tensor& dy, const Tensor& x, const Tensor& rstd) const {
     if (!weight_->trainable) return;
-    context.backend.RmsNormBackwardWeight(context.stream, dy, x, rstd, weight_->gradient);
+    context.backend.RmsNormBackwardWeight(context.stream, dy, x, options_, rstd, weight_->gradient);
   }
 
  private:
   Parameter* weight_;
-  float eps_;
+  NormOptions options_;
 };
 
 }  // namespace ftune
