@@ -278,6 +278,9 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   options.step.seed = static_cast<uint64_t>(recipe.train.seed);
   options.step.max_grad_norm = std::nullopt;
   if (optimizer.max_grad_norm) options.step.max_grad_norm = static_cast<float>(*optimizer.max_grad_norm);
+  options.step.label_smoothing = static_cast<float>(recipe.train.label_smoothing);
+  options.step.neftune_alpha = static_cast<float>(recipe.train.neftune_noise_alpha.value_or(0.0));
+  options.early_stopping_patience = recipe.train.early_stopping_patience;
   options.step.recompute = ToRecomputePolicy(recipe.memory.activation_checkpointing);
 
   LrOptions& rate = options.learning_rate;

@@ -1,6 +1,7 @@
 #include "engine/model/device_batch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -51,6 +52,17 @@ DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch,
     if (trained) device.segments.push_back({s.begin, s.length, s.begin, s.length});
   }
   return device;
+}
+
+Tensor UploadNoise(Backend& backend, Stream stream, const Batch& batch, float alpha, int64_t hidden_size) {
+  const Tensor noise = backend.Allocate(1, batch.tokens(), Category::kBuffers);
+  std::vector<float> amplitudes(batch.tokens(), 0.0f);
+  for (const Segment& s : batch.segments) {
+    const float size = static_cast<float>(s.length) * static_cast<float>(hidden_size);
+    std::fill_n(amplitudes.begin() + s.begin, s.length, alpha / std::sqrt(size));
+  }
+  backend.Upload(stream, std::as_bytes(std::span(amplitudes)), noise);
+  return noise;
 }
 
 DeviceBatch UploadTokens(Backend& backend, Stream stream, const std::vector<int32_t>& ids, int64_t cached,

@@ -20,11 +20,16 @@ struct DeviceBatch {
   Tensor trained_labels;
   int64_t trained_tokens = 0;
   int64_t first_token = 0;
+  Tensor noise;  // [1, tokens] f32: amplitude of each token's noise in training; undefined: none
   // Those in which something is trained: nothing depends on the others, the packs' unfilled tails among them.
   std::vector<AttentionSegment> segments;
 };
 
 DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch, const PositionRows& rows);
+
+// Amplitudes for DeviceBatch::noise: alpha ÷ √(length × hidden_size) for each token of a segment (Jain et al.,
+// "NEFTune: noisy embeddings improve instruction finetuning", 2023, algorithm 1).
+Tensor UploadNoise(Backend& backend, Stream stream, const Batch& batch, float alpha, int64_t hidden_size);
 
 // New tokens of one sequence for generation: no labels, attending to a cache of the `cached` tokens before
 // them. `row_offset` is that of PositionRows for the whole text.

@@ -8,6 +8,8 @@
 namespace ftune {
 namespace {
 enum Slot { kDOut };
+
+constexpr uint64_t kNoiseSite = 0x6e656674756e65;  // "neftune": no module's hash
 }  // namespace
 
 EmbeddingBlock::EmbeddingBlock(const ModelConfig& config, const ParameterPolicy& policy) {
@@ -27,6 +29,15 @@ Tensor EmbeddingBlock::Forward(const Context& context, const Tensor&, Saved*, bo
   Backend& backend = context.backend;
   backend.EmbeddingForward(context.stream, context.batch.ids, weight_->value, y);
   if (scale_ != 1.0f) backend.Scale(context.stream, y, scale_);
+  if (context.training && context.batch.noise.defined()) {
+    backend.UniformNoise(context.stream,
+                         {.amplitudes = context.batch.noise,
+                          .seed = context.seed,
+                          .step = context.step,
+                          .site = kNoiseSite,
+                          .first_token = context.batch.first_token},
+                         y);
+  }
   if (positions_ != nullptr) {
     const Tensor positions = NewActivation(context, y.rows(), y.cols());
     backend.EmbeddingForward(context.stream, context.batch.positions, positions_->value, positions);

@@ -55,7 +55,8 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
                                   .scale = context.loss_scale,
                                   .gradient = gradients,
                                   .loss = context.loss,
-                                  .softcap = softcap_});
+                                  .softcap = softcap_,
+                                  .label_smoothing = gradients ? context.label_smoothing : 0.0f});
     if (!gradients) continue;
     if (weight_->trainable) {
       backend.MatMul(stream,

@@ -30,6 +30,7 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
           .seed = coordinates.seed,
           .step = coordinates.step,
           .loss_scale = coordinates.loss_scale,
+          .label_smoothing = coordinates.label_smoothing,
           .loss = coordinates.loss};
 }
 
@@ -41,6 +42,10 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
       if (in_flight.empty() && stop()) return false;
       InFlight& flight = in_flight[action.microbatch];
       flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.position_rows());
+      if (coordinates.neftune_alpha > 0.0f) {
+        flight.batch.noise = UploadNoise(backend_, stream_, microbatches[action.microbatch],
+                                         coordinates.neftune_alpha, model_.config().hidden_size);
+      }
       Forward(flight, MakeContext(flight, coordinates));
       continue;
     }
