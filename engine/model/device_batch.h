@@ -27,8 +27,8 @@ struct DeviceBatch {
 
 DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch, const PositionRows& rows);
 
-// Amplitudes for DeviceBatch::noise: alpha ÷ √(length × hidden_size) for each token of a segment (Jain et al.,
-// "NEFTune: noisy embeddings improve instruction finetuning", 2023, algorithm 1).
+// Amplitudes for DeviceBatch::noise: alpha ÷ √(length × hidden_size) for each token of a segment (Jain et
+// al., "NEFTune: noisy embeddings improve instruction finetuning", 2023, algorithm 1).
 Tensor UploadNoise(Backend& backend, Stream stream, const Batch& batch, float alpha, int64_t hidden_size);
 
 // New tokens of one sequence for generation: no labels, attending to a cache of the `cached` tokens before
