@@ -30,7 +30,8 @@ struct ModelPlan {
 };
 absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded);
 
-OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer);
+DType ToDType(WeightType type);
+OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
 // `plan` tells the steps of an epoch and of the run.
 TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
 

@@ -58,6 +58,14 @@ void RunLog::Step(const StepReport& r) {
          {"memory", ToJson(r.memory)}});
 }
 
+void RunLog::Skip(const SkipReport& r) {
+  Write("skip", r.step,
+        {{"reason", "overflow"},
+         {"loss", r.loss},
+         {"loss_scale", r.loss_scale},
+         {"next_loss_scale", r.next_loss_scale}});
+}
+
 void RunLog::Eval(const EvalReport& r) {
   Write("eval", r.step, {{"eval_loss", r.loss}, {"eval_tokens", r.tokens}, {"epoch", r.epoch}});
 }

@@ -12,6 +12,7 @@ class DecoderBlock final : public Block {
  public:
   DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy);
 
+  bool hidden() const override { return true; }
   void Bind() override;
   void set_rope_table(const Tensor& table) { rope_table_ = table; }
   void set_keep(Keep keep) { keep_ = keep; }

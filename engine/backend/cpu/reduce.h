@@ -25,7 +25,7 @@ void AddTo(const float* from, int64_t count, float* to);
 
 void BiasBackward(ThreadPool& pool, const Tensor& dy, const Tensor& dbias, const Tensor& workspace);
 void SumSquares(ThreadPool& pool, const Tensor& x, const Tensor& sum, const Tensor& workspace);
-void ClipScale(const Tensor& sum, float max_norm, const Tensor& scale);
+void ClipScale(const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale);
 
 template <class SumRows>
 void ReduceColumns(ThreadPool& pool, int64_t rows, int64_t cols, const Tensor& workspace, float* total,
