@@ -5,7 +5,6 @@
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <regex>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -18,6 +17,7 @@
 #include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "engine/adapter/module_pattern.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
@@ -68,9 +68,9 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   ErrorDetail detail = loaded.At("train.freeze");
   const std::vector<const Parameter*> parameters = model.parameters();
   for (const std::string& text : loaded.recipe.train.freeze) {
-    const std::regex pattern(text);
+    FTUNE_ASSIGN_OR_RETURN(const ModulePattern pattern, ModulePattern::Compile(text));
     const bool used = std::any_of(parameters.begin(), parameters.end(),
-                                  [&](const Parameter* p) { return std::regex_search(p->name, pattern); });
+                                  [&](const Parameter* p) { return pattern.MatchesPart(p->name); });
     if (used) continue;
     detail.found = StrCat("'", text, "', which matches no parameter");
     detail.expected =
@@ -96,7 +96,7 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
   }
   const DType dtype = *recipe.precision.weights == WeightType::kBf16 ? DType::kBF16 : DType::kF32;
   FTUNE_RETURN_IF_ERROR(
-      WriteHfModel(loaded.files, paths.model(), ModelTensors(backend, Stream(), *loaded.model, dtype, 0.0)));
+      WriteHfModel(loaded.files, paths.model(), ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
   return paths.model();
 }
 

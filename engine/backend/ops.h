@@ -68,6 +68,7 @@ struct DropoutArgs {
   uint64_t step = 0;
   uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
+  Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
 };
 
 // One contiguous range of a flat shard with its own weight decay.

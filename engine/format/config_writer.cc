@@ -128,6 +128,8 @@ absl::StatusOr<std::string> UpdateConfigJson(const std::string& config_json, con
   OrderedJson json = OrderedJson::parse(config_json);
   SetDType(json, dtype);
   if (rope != config.rope) SetRope(json, config.rope);
+  FTUNE_ASSIGN_OR_RETURN(const bool tied, FieldOr<bool>(parsed, "tie_word_embeddings", false, file));
+  if (tied != config.tied_head) json["tie_word_embeddings"] = config.tied_head;
   return json.dump(2) + "\n";
 }
 

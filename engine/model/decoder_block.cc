@@ -91,6 +91,10 @@ void DecoderBlock::Bind() {
   for (Linear* linear : {&qkv_, &output_, &gate_up_, &down_}) linear->Bind();
 }
 
+void DecoderBlock::Refresh(Backend& backend, Stream stream) {
+  for (Linear* linear : {&qkv_, &output_, &gate_up_, &down_}) linear->Refresh(backend, stream);
+}
+
 Tensor DecoderBlock::Attend(const Context& context, const Tensor& qkv, Tensor* lse) const {
   if (context.cache != nullptr) return AttendCached(context, qkv);
   const Tensor attended = NewActivation(context, qkv.rows(), query_size_);

@@ -13,6 +13,7 @@ class DecoderBlock final : public Block {
   DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy);
 
   void Bind() override;
+  void Refresh(Backend& backend, Stream stream) override;
   void set_rope_table(const Tensor& table) { rope_table_ = table; }
   void set_keep(Keep keep) { keep_ = keep; }
 

@@ -25,6 +25,8 @@ class Model {
   HeadBlock& head() { return *head_; }
 
   void set_keep(Keep keep);
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   void AllocateGradients(Backend& backend, Stream stream);
 
   // All parameters, in order of blocks.
