@@ -12,9 +12,9 @@ namespace ftune {
 namespace {
 
 // Keys that an adapter has fixed.
-constexpr std::string_view kFixed[] = {"adapter.lora_r",       "adapter.lora_alpha",    "adapter.target_modules",
-                                       "adapter.rank_pattern", "adapter.alpha_pattern", "adapter.modules_to_save",
-                                       "adapter.use_rslora",   "adapter.use_dora"};
+constexpr std::string_view kFixed[] = {
+    "adapter.lora_r",        "adapter.lora_alpha",      "adapter.target_modules", "adapter.rank_pattern",
+    "adapter.alpha_pattern", "adapter.modules_to_save", "adapter.use_rslora",     "adapter.use_dora"};
 constexpr std::string_view kDropout = "adapter.lora_dropout";
 
 // What a recipe can say of an adapter.

@@ -15,8 +15,8 @@ namespace ftune {
 LoraOptions ToLoraOptions(const AdapterSection& adapter);
 
 // Fills the recipe's adapter section with what the adapter in `folder` is, where the recipe does not say; an
-// error where it says something else (but for dropout, which belongs to training). → the adapter's options, with
-// the recipe's dropout.
+// error where it says something else (but for dropout, which belongs to training). → the adapter's options,
+// with the recipe's dropout.
 absl::StatusOr<LoraOptions> ContinueAdapter(LoadedRecipe& loaded, const std::filesystem::path& folder,
                                             const ModelConfig& config);
 

@@ -30,7 +30,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.max_position);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, {.max_length = length, .adapters = source.adapters}));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
+                         OpenSession(source.model, {.max_length = length, .adapters = source.adapters}));
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
@@ -71,7 +72,9 @@ void AddEval(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a dataset");
   command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
   command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
-  command->add_option("--adapter", options->adapters, "A PEFT adapter's folder; several: one on top of the other")
+  command
+      ->add_option("--adapter", options->adapters,
+                   "A PEFT adapter's folder; several: one on top of the other")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");

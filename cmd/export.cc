@@ -114,8 +114,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     std::printf("%s: %s, %s; largest logit difference to what was exported: %.3g\n", options.out.c_str(),
                 run.adapters.empty()       ? "model"
                 : run.adapters.size() == 1 ? "base and adapter merged"
-                                           : "base and adapters merged", std::string(Name(dtype)).c_str(),
-                difference);
+                                           : "base and adapters merged",
+                std::string(Name(dtype)).c_str(), difference);
   }
   return CommandResult{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
 }

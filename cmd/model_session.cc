@@ -18,7 +18,8 @@ std::unique_ptr<Backend> MakeCpuBackend(int threads) {
   return std::make_unique<CpuBackend>(CpuOptions{.threads = threads});
 }
 
-absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, const LoadModelOptions& options) {
+absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
+                                         const LoadModelOptions& options) {
   ModelSession session;
   session.backend = MakeCpuBackend(CpuCores());
   FTUNE_ASSIGN_OR_RETURN(session.loaded, LoadModel(*session.backend, Stream(), model, options));

@@ -49,7 +49,7 @@ class RunFolder {
 
 // What a run's folder, an adapter's folder or a model stands for.
 struct RunModel {
-  std::filesystem::path model;  // the model itself, or the adapter's base
+  std::filesystem::path model;                  // the model itself, or the adapter's base
   std::vector<std::filesystem::path> adapters;  // one, or none
 };
 // `base`, where not empty, replaces the base that an adapter names.

@@ -39,8 +39,8 @@ struct CountOrShare {
   bool operator==(const CountOrShare&) const = default;
 };
 
-// Which layers an adapter sits on: all linear ones, those whose name ends with one of the list, or those whose
-// whole name matches a regular expression.
+// Which layers an adapter sits on: all linear ones, those whose name ends with one of the list, or those
+// whose whole name matches a regular expression.
 struct TargetModules {
   enum class Kind { kAllLinear, kNames, kRegex };
   Kind kind = Kind::kAllLinear;
@@ -136,8 +136,10 @@ struct TrainSection {
   bool eval_on_start = true;
   std::optional<int64_t> early_stopping_patience;
   std::vector<std::string> sample_prompts;
+  int64_t sample_max_new_tokens = 64;
   std::vector<std::string> freeze;  // regular expressions on parameter names
   std::optional<double> neftune_noise_alpha;
+  double label_smoothing = 0.0;
   int64_t seed = 42;
 
   bool operator==(const TrainSection&) const = default;

@@ -1,13 +1,16 @@
 #include "engine/adapter/lora.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <span>
 
 #include "base/random.h"
-#include "engine/adapter/lora_embedding.h"
-#include "engine/adapter/lora_linear.h"
+#include "base/strings.h"
+#include "engine/adapter/dora.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_names.h"
+#include "engine/adapter/lora_values.h"
 
 namespace ftune {
 namespace {
@@ -24,24 +27,35 @@ void FillNormal(RandomSequence& random, std::vector<float>& values) {
   }
 }
 
+// A tied head has the embedding's.
+const Parameter& BaseWeight(const LoraModule& lora, Model& model) {
+  const Parameter* own = model.Find(StrCat(lora.module.name, ".weight"));
+  return own != nullptr ? *own : *model.Find(StrCat(model.config().architecture->names.embedding, ".weight"));
+}
+
 }  // namespace
 
 AdapterFactories MakeLoraFactories(const LoraOptions& options, LoraTargets targets) {
   return {.linear = [options, targets](const LinearSite& site,
                                        ParameterStore& store) -> std::unique_ptr<LinearAdapter> {
-            auto lora = std::make_unique<LoraLinear>(site, targets, options.dropout, store);
-            if (lora->parts().empty()) return nullptr;
-            return lora;
+            const bool adapted =
+                std::any_of(site.parts.begin(), site.parts.end(),
+                            [&](const LinearPart& part) { return targets.Find(part.module) != nullptr; });
+            if (!adapted) return nullptr;
+            if (options.dora) return std::make_unique<DoraLinear>(site, targets, options.dropout, store);
+            return std::make_unique<LoraLinear>(site, targets, options.dropout, store);
           },
           .embedding = [options, targets](const EmbeddingSite& site,
                                           ParameterStore& store) -> std::unique_ptr<EmbeddingAdapter> {
             const LoraModule* lora = targets.Find(site.module);
             if (lora == nullptr) return nullptr;
+            if (options.dora) return std::make_unique<DoraEmbedding>(site, *lora, store);
             return std::make_unique<LoraEmbedding>(site, *lora, store);
           }};
 }
 
-void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTargets& targets, uint64_t seed) {
+void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
+                    uint64_t seed) {
   for (Parameter* p : model.parameters()) {
     if (!IsAdapterParameter(p->name)) continue;
     RandomSequence random(seed, HashName(p->name));
@@ -52,6 +66,12 @@ void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTar
       FillNormal(random, values);
     }
     backend.Upload(stream, std::as_bytes(std::span(values)), p->value);
+  }
+  const auto find = [&](const std::string& name) { return model.Find(name); };
+  for (const LoraModule& lora : targets.modules()) {
+    const LoraValues values = FindLoraValues(lora, find);
+    if (!values.magnitude.defined()) continue;
+    DoraNorms(backend, stream, lora, values, BaseWeight(lora, model).value, values.magnitude);
   }
 }
 

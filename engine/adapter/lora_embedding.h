@@ -1,5 +1,5 @@
-// LoRA on the token embedding: y = E[id] + scale * B A[id], as PEFT has it: without dropout, and on a tied model
-// not on the head.
+// LoRA on the token embedding: y = E[id] + scale * B A[id], as PEFT has it: without dropout, and on a tied
+// model not on the head.
 #pragma once
 
 #include "engine/adapter/lora_targets.h"

@@ -1,5 +1,5 @@
-// LoRA on a group of products that share their input: y += scale * B A dropout(x), each part with its own A, B,
-// rank and scale. Without dropout the A matrices of all parts are one product.
+// LoRA on a group of products that share their input: y += scale * B A dropout(x), each part with its own A,
+// B, rank and scale. Without dropout the A matrices of all parts are one product.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace ftune {
 class LoraLinear final : public LinearAdapter {
  public:
   struct Part {
-    Parameter* a = nullptr;  // [rank, in]
-    Parameter* b = nullptr;  // [out, rank]
-    size_t index = 0;        // of the site's parts
+    Parameter* a = nullptr;    // [rank, in]
+    Parameter* b = nullptr;    // [out, rank]
+    size_t index = 0;          // of the site's parts
     int64_t first_column = 0;  // in y
     int64_t out_features = 0;
     int64_t rank = 0;
@@ -44,8 +44,8 @@ class LoraLinear final : public LinearAdapter {
  private:
   // A dropout(x) of all parts: [tokens, ranks].
   Tensor Project(const Context& context, const Tensor& x) const;
-  // Calls run(input, A, dA, first column of `low`): once for all parts together, or, where each part drops other
-  // elements of x, once a part with its own input.
+  // Calls run(input, A, dA, first column of `low`): once for all parts together, or, where each part drops
+  // other elements of x, once a part with its own input.
   template <typename Run>
   void ForEachRun(const Context& context, const Tensor& x, const Run& run) const;
 

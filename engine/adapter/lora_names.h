@@ -6,11 +6,11 @@
 
 namespace ftune {
 
-inline constexpr char kLoraA[] = ".lora_A.weight";                   // [r, in]
-inline constexpr char kLoraB[] = ".lora_B.weight";                   // [out, r]
-inline constexpr char kLoraMagnitude[] = ".lora_magnitude_vector";   // [out]
-inline constexpr char kLoraEmbeddingA[] = ".lora_embedding_A";       // in memory [vocab, r], in files [r, vocab]
-inline constexpr char kLoraEmbeddingB[] = ".lora_embedding_B";       // [hidden, r]
+inline constexpr char kLoraA[] = ".lora_A.weight";                  // [r, in]
+inline constexpr char kLoraB[] = ".lora_B.weight";                  // [out, r]
+inline constexpr char kLoraMagnitude[] = ".lora_magnitude_vector";  // [out]
+inline constexpr char kLoraEmbeddingA[] = ".lora_embedding_A";  // in memory [vocab, r], in files [r, vocab]
+inline constexpr char kLoraEmbeddingB[] = ".lora_embedding_B";  // [hidden, r]
 
 // Part of an adapter, not of the base.
 inline bool IsAdapterParameter(std::string_view name) {

@@ -98,7 +98,7 @@ class Resolver {
         if (IsSaved(p.name, {name})) saved.push_back(p.name);
       }
       // A tied head has no parameter of its own.
-      if (config.tied_head && std::string_view("lm_head").ends_with(name)) {
+      if (config.tied_head && config.architecture->names.head.ends_with(name)) {
         for (const AdaptableModule& module : all_) {
           if (module.kind == AdaptableModule::Kind::kEmbedding) saved.push_back(module.name + ".weight");
         }
@@ -163,8 +163,8 @@ class Resolver {
         FTUNE_ASSIGN_OR_RETURN(pattern, Compile("target_modules", text));
       }
       for (const AdaptableModule& module : all_) {
-        const bool matches = pattern ? pattern->MatchesWhole(module.name)
-                                     : module.kind == AdaptableModule::Kind::kLinear;
+        const bool matches =
+            pattern ? pattern->MatchesWhole(module.name) : module.kind == AdaptableModule::Kind::kLinear;
         if (matches) selected.insert(&module);
       }
       if (selected.empty()) return NoMatch(text);
@@ -226,8 +226,8 @@ class Resolver {
       for (const LoraModule& lora : modules) names.push_back(lora.module.name);
       return Error(key, {.found = StrCat("'", text, "', which matches no module that has an adapter"),
                          .expected = StrCat("a regular expression of the end of names such as ",
-                                            names[names.size() / 2], " (", StrJoin(LastComponents(names), ", "),
-                                            ")")});
+                                            names[names.size() / 2], " (",
+                                            StrJoin(LastComponents(names), ", "), ")")});
     }
     return chosen;
   }

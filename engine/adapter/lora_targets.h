@@ -19,8 +19,8 @@ struct LoraModule {
 
 // Where options stand, for errors about them.
 struct OptionsOrigin {
-  std::string file;          // empty where it is not known
-  bool is_recipe = true;     // keys are those of a recipe; else of an adapter_config.json
+  std::string file;       // empty where it is not known
+  bool is_recipe = true;  // keys are those of a recipe; else of an adapter_config.json
 };
 
 class LoraTargets {
@@ -31,11 +31,11 @@ class LoraTargets {
   static absl::StatusOr<LoraTargets> Resolve(const LoraOptions& options, const ModelConfig& config,
                                              const OptionsOrigin& origin = {});
 
-  const LoraModule* Find(std::string_view module) const;  // nullptr: not adapted
+  const LoraModule* Find(std::string_view module) const;               // nullptr: not adapted
   const std::vector<LoraModule>& modules() const { return modules_; }  // sorted by name
   // Last components of the matched modules ("q_proj"), sorted: what adapter_config.json lists for all-linear.
   std::vector<std::string> suffixes() const;
-  bool Saves(std::string_view parameter) const;  // in modules_to_save
+  bool Saves(std::string_view parameter) const;                     // in modules_to_save
   const std::vector<std::string>& saved() const { return saved_; }  // names of parameters, sorted
   // The embedding, or the head, is no longer what it was.
   bool ChangesEnds() const;

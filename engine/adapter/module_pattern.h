@@ -1,4 +1,5 @@
-// Names of modules and parameters as PEFT's configurations match them: regular expressions, and suffixes from a dot on.
+// Names of modules and parameters as PEFT's configurations match them: regular expressions, and suffixes from
+// a dot on.
 #pragma once
 
 #include <string>

@@ -23,13 +23,12 @@ absl::StatusOr<Adapter> ResolveAdapter(PeftAdapter peft, const ModelConfig& conf
                                        const OptionsOrigin& origin) {
   Adapter adapter;
   FTUNE_ASSIGN_OR_RETURN(adapter.targets, LoraTargets::Resolve(peft.config.lora, config, origin));
-  const LoraOptions& lora = peft.config.lora;
-  if (!origin.is_recipe && config.tied_head && lora.tie_saved && !SavesEnd(lora) &&
-      adapter.targets.ChangesEnds()) {
+  if (!origin.is_recipe && SharesTiedAdapter(peft.config.lora, adapter.targets, config)) {
     return DataError({.file = origin.file,
                       .key = "ensure_weight_tying",
-                      .message = "this feature of the adapter is not supported: one A and B for the embedding "
-                                 "and its tied head",
+                      .message =
+                          "this feature of the adapter is not supported: one A and B for the embedding "
+                          "and its tied head",
                       .found = "true"});
   }
   adapter.peft = std::move(peft);
@@ -55,8 +54,11 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
                                       const LoadModelOptions& options) {
   LoadedModel loaded;
   FTUNE_ASSIGN_OR_RETURN(loaded.files, OpenModel(path));
+  if (options.context) {
+    loaded.files.config.rope = options.context->rope;
+    loaded.files.config.max_position = options.context->max_position;
+  }
   ModelConfig& config = loaded.files.config;
-  if (options.rope) config.rope = *options.rope;
 
   FTUNE_ASSIGN_OR_RETURN(std::vector<PeftAdapter> opened, OpenAdapters(options));
   std::vector<Adapter> adapters;
@@ -64,19 +66,20 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   for (size_t i = 0; i < opened.size(); ++i) {
     const bool last = i + 1 == opened.size();
     const bool from_recipe = last && options.lora.has_value();
-    const std::string file =
-        options.adapters.empty() ? "" : (options.adapters[i] / kAdapterConfig).string();
-    untie = untie || (SavesEnd(opened[i].config.lora) && !opened[i].config.lora.tie_saved);
+    const std::string file = options.adapters.empty() ? "" : (options.adapters[i] / kAdapterConfig).string();
+    untie = untie || UntiesHead(opened[i].config.lora, config);
     ModelConfig seen = config;
     seen.tied_head = config.tied_head && !untie;
-    FTUNE_ASSIGN_OR_RETURN(Adapter adapter, ResolveAdapter(std::move(opened[i]), seen,
-                                                           {.file = from_recipe ? "" : file,
-                                                            .is_recipe = from_recipe}));
+    FTUNE_ASSIGN_OR_RETURN(Adapter adapter,
+                           ResolveAdapter(std::move(opened[i]), seen,
+                                          {.file = from_recipe ? "" : file, .is_recipe = from_recipe}));
     untie = untie || (adapter.targets.ChangesEnds() && (options.for_merging || !last));
     adapters.push_back(std::move(adapter));
   }
   if (config.tied_head && untie) {
-    loaded.files.weights = UntieHead(std::move(loaded.files.weights));
+    const auto& names = config.architecture->names;
+    loaded.files.weights = UntieHead(std::move(loaded.files.weights), StrCat(names.embedding, ".weight"),
+                                     StrCat(names.head, ".weight"));
     config.tied_head = false;
   }
 
@@ -107,8 +110,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   if (adapters.empty()) return loaded;
   const Adapter& last = adapters.back();
   if (last.peft.weights != nullptr) {
-    FTUNE_RETURN_IF_ERROR(
-        LoadLoraWeights(backend, stream, model.parameters(), last.targets, last.peft));
+    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, model.parameters(), last.targets, last.peft));
   } else {
     InitLoraValues(backend, stream, model, last.targets, options.seed);
   }

@@ -14,8 +14,8 @@
 namespace ftune {
 namespace {
 
-constexpr char kHeadModule[] = "lm_head";
-constexpr char kEmbeddingModule[] = "embed_tokens";
+// The name by which PEFT knows an embedding that it can tie (utils/constants.py, EMBEDDING_LAYER_NAMES).
+constexpr std::string_view kTiedName = "embed_tokens";
 // What PEFT calls the base's own weight of an adapted module; it saves those of embeddings.
 constexpr std::string_view kBaseLayer = ".base_layer.weight";
 
@@ -109,15 +109,27 @@ void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const
   }
 }
 
-bool IsLastComponent(const std::string& module, std::string_view name) {
-  return std::string_view(module).substr(module.rfind('.') + 1) == name;
+std::string_view LastComponent(std::string_view module) { return module.substr(module.rfind('.') + 1); }
+
+bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
+  const auto& names = config.architecture->names;
+  return IsSaved(StrCat(names.embedding, ".weight"), options.modules_to_save) ||
+         IsSaved(StrCat(names.head, ".weight"), options.modules_to_save);
+}
+
+bool PeftTies(const LoraOptions& options, const ModelConfig& config) {
+  return options.tie_saved && config.tied_head &&
+         LastComponent(config.architecture->names.embedding) == kTiedName;
 }
 
 }  // namespace
 
-bool SavesEnd(const LoraOptions& options) {
-  return IsSaved(StrCat("model.", kEmbeddingModule, ".weight"), options.modules_to_save) ||
-         IsSaved(StrCat(kHeadModule, ".weight"), options.modules_to_save);
+bool UntiesHead(const LoraOptions& options, const ModelConfig& config) {
+  return config.tied_head && SavesEnd(options, config) && !PeftTies(options, config);
+}
+
+bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, const ModelConfig& config) {
+  return PeftTies(options, config) && !SavesEnd(options, config) && targets.ChangesEnds();
 }
 
 absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
@@ -128,7 +140,8 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<
       FTUNE_RETURN_IF_ERROR(loader.Load(*p, p->name));
       continue;
     }
-    // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or replaced.
+    // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or
+    // replaced.
     const std::string module = p->name.substr(0, p->name.rfind('.'));
     const std::string base_layer = StrCat(module, kBaseLayer);
     if (targets.Find(module) != nullptr && loader.Has(base_layer)) {
@@ -170,14 +183,15 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
   config.fan_in_fan_out = std::any_of(targets.modules().begin(), targets.modules().end(),
                                       [](const LoraModule& lora) { return lora.module.transposed; });
   // A tied pair is saved, and tied again by PEFT, under the embedding's name.
+  const auto& architecture = model.config().architecture->names;
   config.lora.tie_saved =
-      model.config().tied_head && targets.Saves(StrCat("model.", kEmbeddingModule, ".weight"));
+      model.config().tied_head && targets.Saves(StrCat(architecture.embedding, ".weight"));
   if (config.lora.tie_saved) {
     std::vector<std::string>& names = config.lora.modules_to_save;
-    std::erase_if(names, [](const std::string& name) {
-      return IsLastComponent(name, kHeadModule) || IsLastComponent(name, kEmbeddingModule);
+    std::erase_if(names, [&](const std::string& name) {
+      return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
-    names.push_back(kEmbeddingModule);
+    names.emplace_back(kTiedName);
   }
   return WritePeftAdapter(folder, config, AdapterTensors(backend, stream, model, targets));
 }

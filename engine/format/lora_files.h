@@ -12,18 +12,20 @@
 
 namespace ftune {
 
-// Whether the embedding or the head is in modules_to_save. On a tied model, these two are then one still only with
-// LoraOptions::tie_saved.
-bool SavesEnd(const LoraOptions& options);
+// Whether the adapter trains an end of a tied model, embedding or head, in full without tying the other to
+// it: as LoraOptions::tie_saved says, and as PEFT can do it (for embed_tokens, but not for GPT-2's wte).
+bool UntiesHead(const LoraOptions& options, const ModelConfig& config);
+// Whether PEFT would give embedding and tied head one A and B together.
+bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, const ModelConfig& config);
 
-// Fills the adapter's parameters, and those of the base in modules_to_save, of `parameters`. Every tensor of the
-// adapter must find its place, and each of these parameters a tensor; otherwise the error names the base that
-// the adapter says it was made for.
+// Fills the adapter's parameters, and those of the base in modules_to_save, of `parameters`. Every tensor of
+// the adapter must find its place, and each of these parameters a tensor; otherwise the error names the base
+// that the adapter says it was made for.
 absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
                              const LoraTargets& targets, const PeftAdapter& adapter);
 
-// Merges an adapter into the base, in f32, without a model that has its parameters. `model` is in f32 where the
-// adapter changes it.
+// Merges an adapter into the base, in f32, without a model that has its parameters. `model` is in f32 where
+// the adapter changes it.
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter);
 

@@ -10,8 +10,9 @@
 
 namespace ftune {
 
-// The base parameters under their Hugging Face names; with `merged`, as the adapter makes them: computed in f32
-// and rounded once. `dtype` is f32, bf16 or f16. The callbacks use what they are given here, which outlives them.
+// The base parameters under their Hugging Face names; with `merged`, as the adapter makes them: computed in
+// f32 and rounded once. `dtype` is f32, bf16 or f16. The callbacks use what they are given here, which
+// outlives them.
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
                                        const LoraTargets* merged);
 

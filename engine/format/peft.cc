@@ -30,20 +30,13 @@ struct NeutralField {
   const char* neutral;  // JSON
 };
 constexpr NeutralField kFeatures[] = {
-    {"bias", "\"none\""},
-    {"lora_bias", "false"},
-    {"layer_replication", "null"},
-    {"trainable_token_indices", "null"},
-    {"target_parameters", "null"},
-    {"alora_invocation_tokens", "null"},
-    {"use_qalora", "false"},
-    {"use_bdlora", "null"},
-    {"arrow_config", "null"},
-    {"kasa_config", "null"},
-    {"velora_config", "null"},
-    {"monteclora_config", "null"},
-    {"megatron_config", "null"},
-    {"task_type", "\"CAUSAL_LM\""},
+    {"bias", "\"none\""},          {"lora_bias", "false"},
+    {"layer_replication", "null"}, {"trainable_token_indices", "null"},
+    {"target_parameters", "null"}, {"alora_invocation_tokens", "null"},
+    {"use_qalora", "false"},       {"use_bdlora", "null"},
+    {"arrow_config", "null"},      {"kasa_config", "null"},
+    {"velora_config", "null"},     {"monteclora_config", "null"},
+    {"megatron_config", "null"},   {"task_type", "\"CAUSAL_LM\""},
 };
 
 bool IsUnused(const json& value) { return value.is_null() || (value.is_structured() && value.empty()); }
@@ -63,7 +56,7 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(const json& list, const std
 }
 
 // A list of names, or a text. `names` stays as it is where the field is not used.
-absl::Status ReadNames(const json& root, const char* key, const std::string& file, ModuleNames& names) {
+absl::Status ReadNames(const json& root, const char* key, const std::string& file, ModuleFilter& names) {
   if (IsUnset(root, key)) return absl::OkStatus();
   const json& value = root[key];
   if (value.is_string()) {
@@ -71,10 +64,8 @@ absl::Status ReadNames(const json& root, const char* key, const std::string& fil
     return absl::OkStatus();
   }
   if (!value.is_array()) {
-    return DataError({.file = file,
-                      .key = key,
-                      .found = Excerpt(value),
-                      .expected = "a list of module names, or a text"});
+    return DataError(
+        {.file = file, .key = key, .found = Excerpt(value), .expected = "a list of module names, or a text"});
   }
   FTUNE_ASSIGN_OR_RETURN(names, ReadStrings(value, key, file));
   return absl::OkStatus();
@@ -83,7 +74,7 @@ absl::Status ReadNames(const json& root, const char* key, const std::string& fil
 // A list of strings, or one.
 absl::Status ReadList(const json& root, const char* key, const std::string& file,
                       std::vector<std::string>& list) {
-  ModuleNames names;
+  ModuleFilter names;
   FTUNE_RETURN_IF_ERROR(ReadNames(root, key, file, names));
   if (const auto* text = std::get_if<std::string>(&names)) {
     list = {*text};
@@ -221,7 +212,7 @@ OrderedJson Number(double value) {
   return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
 }
 
-OrderedJson Names(const ModuleNames& names) {
+OrderedJson Names(const ModuleFilter& names) {
   return std::visit(
       [](const auto& value) { return value.empty() ? OrderedJson(nullptr) : OrderedJson(value); }, names);
 }

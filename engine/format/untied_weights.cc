@@ -6,18 +6,17 @@
 namespace ftune {
 namespace {
 
-constexpr char kEmbedding[] = "model.embed_tokens.weight";
-constexpr char kHead[] = "lm_head.weight";
-
 class UntiedWeights final : public WeightSource {
  public:
-  explicit UntiedWeights(std::unique_ptr<WeightSource> tied) : tied_(std::move(tied)), tensors_(tied_->tensors()) {
-    if (const SourceTensor* embedding = tied_->Find(kEmbedding)) {
+  UntiedWeights(std::unique_ptr<WeightSource> tied, const std::string& embedding_name,
+                const std::string& head_name)
+      : tied_(std::move(tied)), tensors_(tied_->tensors()) {
+    if (const SourceTensor* embedding = tied_->Find(embedding_name)) {
       SourceTensor head = *embedding;
-      head.name = kHead;
-      const auto place = std::lower_bound(
-          tensors_.begin(), tensors_.end(), head,
-          [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });
+      head.name = head_name;
+      const auto place =
+          std::lower_bound(tensors_.begin(), tensors_.end(), head,
+                           [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });
       tensors_.insert(place, std::move(head));
     }
   }
@@ -31,8 +30,9 @@ class UntiedWeights final : public WeightSource {
 
 }  // namespace
 
-std::unique_ptr<WeightSource> UntieHead(std::unique_ptr<WeightSource> weights) {
-  return std::make_unique<UntiedWeights>(std::move(weights));
+std::unique_ptr<WeightSource> UntieHead(std::unique_ptr<WeightSource> weights, const std::string& embedding,
+                                        const std::string& head) {
+  return std::make_unique<UntiedWeights>(std::move(weights), embedding, head);
 }
 
 }  // namespace ftune

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/format/weight_source.h"
 
 namespace ftune {
 
-// The same tensors, and lm_head.weight with the bytes of the embedding.
-std::unique_ptr<WeightSource> UntieHead(std::unique_ptr<WeightSource> weights);
+// The same tensors, and one named `head` with the bytes of that named `embedding`.
+std::unique_ptr<WeightSource> UntieHead(std::unique_ptr<WeightSource> weights, const std::string& embedding,
+                                        const std::string& head);
 
 }  // namespace ftune

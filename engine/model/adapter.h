@@ -1,6 +1,6 @@
-// What an adapter is to the layer that it sits on. Its parameters are declared in the block's store when it is
-// made. Its BackwardWeight uses no parameter's value, only what `saved` keeps: the second half of backward needs
-// nothing gathered.
+// What an adapter is to the layer that it sits on. Its parameters are declared in the block's store when it
+// is made. Its BackwardWeight uses no parameter's value, only what `saved` keeps: the second half of backward
+// needs nothing gathered.
 #pragma once
 
 #include <functional>

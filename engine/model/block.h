@@ -15,11 +15,12 @@ namespace ftune {
 // The activations that a block keeps for one microbatch, owned by (block, microbatch). Slots are numbered by
 // the block.
 struct Saved {
-  static constexpr int kSlots = 20;
+  static constexpr int kSlots = 28;
   std::array<Tensor, kSlots> slots;
   std::array<AdapterSaved, 4> adapters;
 
   Tensor& operator[](int slot) { return slots[slot]; }
+  const Tensor& operator[](int slot) const { return slots[slot]; }
   void Clear() { *this = Saved(); }
 };
 
@@ -38,8 +39,8 @@ class Block {
 
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}
-  // Makes what layers derive from the values of weights (DoRA's norms). Called before a forward whenever weights
-  // may have changed since the last one.
+  // Makes what layers derive from the values of weights (DoRA's norms). Called before a forward whenever
+  // weights may have changed since the last one.
   virtual void Refresh(Backend&, Stream) {}
 
   // x [tokens, hidden] → y. `saved`, where given, is filled with what backward needs. Where `output_needed`

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
+
 namespace ftune {
 namespace {
 enum Slot { kDX };
@@ -9,14 +11,17 @@ enum Slot { kDX };
 
 HeadBlock::HeadBlock(const ModelConfig& config, const ParameterPolicy& policy,
                      const EmbeddingBlock* embedding)
-    : norm_("model.norm", config.hidden_size, config.norm_eps, policy, store()),
+    : norm_(std::string(config.architecture->names.final_norm), config, config.hidden_size, 1, policy,
+            store()),
       weight_(config.tied_head ? &embedding->weight()
-                               : &policy.Declare(store(), "lm_head.weight",
+                               : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
                                                  {config.vocab_size, config.hidden_size}, true)),
-      vocab_size_(config.vocab_size) {
-  const LinearSite site = {.parts = {{"lm_head", config.vocab_size, false}},
-                           .in_features = config.hidden_size,
-                           .head = true};
+      vocab_size_(config.vocab_size),
+      softcap_(config.logit_softcap) {
+  const LinearSite site = {
+      .parts = {{std::string(config.architecture->names.head), config.vocab_size, false}},
+      .in_features = config.hidden_size,
+      .head = true};
   if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store());
 }
 
@@ -62,8 +67,13 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     Context chunk_context = context;
     chunk_context.picked_rows = row_ids;
     Score(chunk_context, normed, scores, gradients ? &kept : nullptr);
-    backend.CrossEntropy(stream, scores, context.batch.trained_labels.Cols(first, rows), context.loss_scale,
-                         gradients, context.loss);
+    backend.CrossEntropy(stream, {.logits = scores,
+                                  .labels = context.batch.trained_labels.Cols(first, rows),
+                                  .scale = context.loss_scale,
+                                  .gradient = gradients,
+                                  .loss = context.loss,
+                                  .softcap = softcap_,
+                                  .label_smoothing = gradients ? context.label_smoothing : 0.0f});
     if (!gradients) continue;
     const Tensor dnormed = BackwardScore(chunk_context, scores, normed, kept);
     norm_.BackwardWeight(context, dnormed, inputs, rstd);
@@ -111,6 +121,7 @@ Tensor HeadBlock::Logits(const Context& context, const Tensor& x) const {
   const Tensor normed = norm_.Forward(context, x, &rstd);
   const Tensor logits = context.backend.Allocate(x.rows(), vocab_size_, Category::kActivations);
   Score(context, normed, logits, nullptr);
+  if (softcap_ != 0.0f) context.backend.SoftCap(context.stream, softcap_, logits);
   return logits;
 }
 

@@ -5,7 +5,7 @@
 #include "engine/model/block.h"
 #include "engine/model/config.h"
 #include "engine/model/embedding_block.h"
-#include "engine/model/rms_norm.h"
+#include "engine/model/norm.h"
 
 namespace ftune {
 
@@ -38,10 +38,11 @@ class HeadBlock final : public Block {
   Tensor BackwardScore(const Context& context, const Tensor& dscores, const Tensor& normed,
                        AdapterSaved& saved) const;
 
-  RmsNorm norm_;
+  Norm norm_;
   const Parameter* weight_;  // [vocab, hidden]
   std::unique_ptr<LinearAdapter> adapter_;
   int64_t vocab_size_;
+  float softcap_;  // of the logits; 0: none
 };
 
 }  // namespace ftune

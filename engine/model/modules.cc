@@ -1,5 +1,6 @@
 #include "engine/model/modules.h"
 
+#include "base/strings.h"
 #include "engine/backend/meta/meta_backend.h"
 #include "engine/model/model.h"
 
@@ -35,21 +36,20 @@ std::vector<ParameterShape> ModelParameters(const ModelConfig& config) {
 std::vector<AdaptableModule> AdaptableModules(const ModelConfig& config) {
   using Kind = AdaptableModule::Kind;
   std::vector<AdaptableModule> modules;
-  AdaptedModelParameters(
-      config, {.linear =
-                      [&](const LinearSite& site, ParameterStore&) {
-                        for (const LinearPart& part : site.parts) {
-                          modules.push_back({.name = part.module,
-                                             .kind = site.head ? Kind::kHead : Kind::kLinear,
-                                             .transposed = site.transposed});
-                        }
-                        return nullptr;
-                      },
-                  .embedding =
-                      [&](const EmbeddingSite& site, ParameterStore&) {
-                        modules.push_back({.name = site.module, .kind = Kind::kEmbedding});
-                        return nullptr;
-                      }});
+  AdaptedModelParameters(config, {.linear =
+                                      [&](const LinearSite& site, ParameterStore&) {
+                                        for (const LinearPart& part : site.parts) {
+                                          modules.push_back({.name = part.module,
+                                                             .kind = site.head ? Kind::kHead : Kind::kLinear,
+                                                             .transposed = site.transposed});
+                                        }
+                                        return nullptr;
+                                      },
+                                  .embedding =
+                                      [&](const EmbeddingSite& site, ParameterStore&) {
+                                        modules.push_back({.name = site.module, .kind = Kind::kEmbedding});
+                                        return nullptr;
+                                      }});
   return modules;
 }
 

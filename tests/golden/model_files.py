@@ -94,4 +94,6 @@ def load_adapted(base, directory):
 
 def parameter_name(name):
     """peft's name of a parameter → ftune's: <module>.lora_A.weight."""
-    return name.removeprefix("base_model.model.").replace(".default.weight", ".weight")
+    name = name.removeprefix("base_model.model.").replace(".modules_to_save.default.", ".")
+    name = name.replace(".lora_magnitude_vector.default.weight", ".lora_magnitude_vector")
+    return name.replace(".default.weight", ".weight").removesuffix(".default")

@@ -25,6 +25,25 @@ void ScaleKernel(float factor, int64_t count, float* x) {
                         HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), Set(factor)), x + i); });
 }
 
+void SoftCapKernel(float cap, int64_t count, float* x) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    part.Store(hn::Mul(Tanh(hn::Mul(part.Load(x + i), Set(1.0f / cap))), Set(cap)), x + i);
+  });
+}
+
+void MultiplyKernel(const float* factor, const float* x, int64_t count, float* y) {
+  ForVectors(count, [&](auto part, int64_t i)
+                        HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), part.Load(factor + i)), y + i); });
+}
+
+void DivideKernel(const float* x, const float* y, int64_t count, float* out) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    const VF divisor = part.Load(y + i);
+    const VF quotient = hn::Div(part.Load(x + i), divisor);
+    part.Store(hn::IfThenElse(hn::Eq(divisor, Set(0.0f)), Set(0.0f), quotient), out + i);
+  });
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -34,6 +53,9 @@ namespace {
 
 HWY_EXPORT(AddKernel);
 HWY_EXPORT(ScaleKernel);
+HWY_EXPORT(SoftCapKernel);
+HWY_EXPORT(MultiplyKernel);
+HWY_EXPORT(DivideKernel);
 
 void ConvertRun(DType from_type, const std::byte* from, int64_t count, DType to_type, std::byte* to) {
   if (from_type == to_type) {
@@ -80,6 +102,30 @@ void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {
 void Scale(ThreadPool& pool, const Tensor& x, float factor) {
   ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
     HWY_DYNAMIC_DISPATCH(ScaleKernel)(factor, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void SoftCap(ThreadPool& pool, float cap, const Tensor& x) {
+  ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(SoftCapKernel)(cap, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void Divide(ThreadPool& pool, const Tensor& x, const Tensor& y, const Tensor& out) {
+  const bool contiguous = x.contiguous() && y.contiguous() && out.contiguous();
+  ParallelPieces(pool, out.rows(), out.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(DivideKernel)
+    (x.f32() + row * x.stride() + begin, y.f32() + row * y.stride() + begin, count,
+     out.f32() + row * out.stride() + begin);
+  });
+}
+
+void ColumnScale(ThreadPool& pool, const Tensor& factor, const Tensor& x, const Tensor& y) {
+  ParallelRows(pool, x.rows(), x.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(MultiplyKernel)
+      (factor.f32(), x.f32() + row * x.stride(), x.cols(), y.f32() + row * y.stride());
+    }
   });
 }
 
