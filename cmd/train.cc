@@ -19,6 +19,7 @@
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
@@ -166,6 +167,12 @@ class TrainRun {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
+    if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
+      const AdapterSection& adapter = *recipe().adapter;
+      SetLoraPlusRates(model_.model->parameters(), {.ratio = *adapter.loraplus_lr_ratio,
+                                                    .embedding_factor = *adapter.loraplus_lr_embedding /
+                                                                        *recipe().optimizer.learning_rate});
+    }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();

@@ -28,7 +28,7 @@ struct StepCoordinates {
   float loss_scale = 1.0f;  // 1 ÷ trained tokens of the global batch
   float label_smoothing = 0.0f;
   float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
-  Tensor loss;              // [1, 1] f64, to which token losses are added
+  Tensor loss;                 // [1, 1] f64, to which token losses are added
 };
 
 class Runner {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <tuple>
 
 #include "base/safetensors.h"
 #include "base/strings.h"
@@ -147,13 +148,16 @@ void CheckClose(double got, double want, double epsilons, const std::string& wha
 }
 
 std::vector<Case> Cases() {
+  // All of them: those with a fixture, a model and an adapter of one name.
   std::vector<Case> cases;
-  for (const char* name :
-       {"llama", "llama-linear", "llama3", "smollm2", "mistral", "qwen2", "qwen2-window"}) {
-    const std::string model = StrCat("models/", name);
-    const std::string values = StrCat("fixtures/", name, ".safetensors");
+  for (const auto& entry : std::filesystem::directory_iterator(Golden("models"))) {
+    const std::string model = StrCat("models/", entry.path().filename().string());
+    const std::string values = StrCat("fixtures/", entry.path().filename().string(), ".safetensors");
+    const std::string adapter = StrCat(model, "-lora");
+    if (!std::filesystem::exists(Golden(adapter)) || !std::filesystem::exists(Golden(values))) continue;
     cases.push_back({model, "", values, "full."});
-    cases.push_back({model, StrCat(model, "-lora"), values, "lora."});
+    // Its adapter has the names of the model that is wrapped.
+    if (model != "models/gemma3-wrapper") cases.push_back({model, adapter, values, "lora."});
   }
   // What base an adapter is for, it says itself.
   for (const auto& entry : std::filesystem::directory_iterator(Golden("adapters"))) {
@@ -163,6 +167,10 @@ std::vector<Case> Cases() {
     cases.push_back(
         {StrCat("models/", config->base_model), folder, StrCat(folder, "/values.safetensors"), ""});
   }
+  std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
+    return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
+  });
+  REQUIRE(cases.size() >= 62);
   return cases;
 }
 

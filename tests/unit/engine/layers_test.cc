@@ -18,8 +18,7 @@ class BlockProbe {
  public:
   BlockProbe(const TinyOptions& options, size_t block)
       : backend_(MakeCpu()), trainer_(*backend_, options), block_(*trainer_.model->blocks()[block]) {
-    batch_ =
-        UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->position_rows());
+    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->positions());
     trainer_.model->Refresh(*backend_, Stream());
     loss_ = backend_->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     input_ = Random(kTokens, options.config.hidden_size, 1);
