@@ -21,6 +21,7 @@ namespace {
 struct Options {
   std::string source;
   std::string base;
+  std::vector<std::string> adapters;
   std::string out;
   std::string format = "hf";
   std::string dtype = "auto";
@@ -29,7 +30,7 @@ struct Options {
 };
 
 // The type that most of the base is stored in; what is quantised becomes bf16.
-absl::StatusOr<DType> OutputType(const Options& options, const Model& model) {
+absl::StatusOr<DType> OutputType(const Options& options, const ModelFiles& files) {
   if (options.dtype != "auto") {
     const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
     if (dtype.ok() && (*dtype == DType::kF32 || *dtype == DType::kBF16 || *dtype == DType::kF16))
@@ -39,9 +40,9 @@ absl::StatusOr<DType> OutputType(const Options& options, const Model& model) {
                        .found = options.dtype,
                        .expected = "auto, fp32, bf16 or fp16"});
   }
-  const Parameter* largest = nullptr;
-  for (const Parameter* p : model.parameters()) {
-    if (largest == nullptr || p->size() > largest->size()) largest = p;
+  const SourceTensor* largest = nullptr;
+  for (const SourceTensor& tensor : files.weights->tensors()) {
+    if (largest == nullptr || tensor.bytes.size() > largest->bytes.size()) largest = &tensor;
   }
   return IsQuantized(largest->dtype) ? DType::kBF16 : largest->dtype;
 }
@@ -55,7 +56,7 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::file
   std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
   std::erase_if(ids, [&](int32_t id) { return id >= session.loaded.files.config.vocab_size; });
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
   double worst = 0.0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -86,24 +87,35 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .found = options.shard_size,
                        .expected = "a size such as 5GB or 500MB"});
   }
-  FTUNE_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(options.source, options.base));
-  if (run.adapter && !options.merge) {
+  FTUNE_ASSIGN_OR_RETURN(RunModel run, FindRunModel(options.source, options.base));
+  if (!options.adapters.empty() && !options.merge) {
+    return UsageError({.file = "command line",
+                       .key = "--adapter",
+                       .message = "an adapter can only be merged",
+                       .hint = "give --merge too"});
+  }
+  if (!run.adapters.empty() && !options.merge) {
     return UsageError({.file = "command line",
                        .key = "--merge",
                        .message = StrCat(options.source, " is an adapter, which is in PEFT's format already"),
                        .hint = "give --merge for a model with the adapter's change in its weights"});
   }
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(run.model, run.adapter, 0));
-  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *session.loaded.model));
-  const std::vector<OutputTensor> tensors =
-      ModelTensors(*session.backend, Stream(), *session.loaded.model, dtype, session.loaded.lora_scale());
-  FTUNE_RETURN_IF_ERROR(WriteHfModel(session.loaded.files, options.out, tensors, *shard_bytes));
+  run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
+                         OpenSession(run.model, {.adapters = run.adapters, .for_merging = true}));
+  LoadedModel& loaded = session.loaded;
+  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, loaded.files));
+  const std::vector<OutputTensor> tensors = ModelTensors(*session.backend, Stream(), *loaded.model, dtype,
+                                                         loaded.targets ? &*loaded.targets : nullptr);
+  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, options.out, tensors, *shard_bytes));
   FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, options.out));
 
   if (!invocation.json) {
     std::printf("%s: %s, %s; largest logit difference to what was exported: %.3g\n", options.out.c_str(),
-                run.adapter ? "base and adapter merged" : "model", std::string(Name(dtype)).c_str(),
-                difference);
+                run.adapters.empty()       ? "model"
+                : run.adapters.size() == 1 ? "base and adapter merged"
+                                           : "base and adapters merged",
+                std::string(Name(dtype)).c_str(), difference);
   }
   return CommandResult{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
 }
@@ -116,6 +128,11 @@ void AddExport(CLI::App& app, Invocation& invocation) {
   command->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model")
       ->required();
   command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
+  command
+      ->add_option("--adapter", options->adapters,
+                   "An adapter to merge into the source; several are merged in the order given")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--out", options->out, "The folder to write")->required();
   command->add_option("--format", options->format, "hf")->capture_default_str();
   command

@@ -19,13 +19,9 @@ std::unique_ptr<Backend> MakeCpuBackend(int threads) {
 }
 
 absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
-                                         const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length) {
+                                         const LoadModelOptions& options) {
   ModelSession session;
   session.backend = MakeCpuBackend(CpuCores());
-  LoadModelOptions options;
-  options.max_length = max_length;
-  options.lora_folder = adapter;
   FTUNE_ASSIGN_OR_RETURN(session.loaded, LoadModel(*session.backend, Stream(), model, options));
   FTUNE_ASSIGN_OR_RETURN(session.tokenizer, LoadTokenizer(model));
   return session;

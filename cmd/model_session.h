@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,10 +18,8 @@ struct ModelSession {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-// `model` is a model's folder or a .gguf file, `adapter` a PEFT folder. max_length as in LoadModelOptions.
-absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
-                                         const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length);
+// `model` is a model's folder or a .gguf file. `options` as LoadModel has them.
+absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, const LoadModelOptions& options);
 
 // A CPU device with all cores.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <regex>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -20,6 +19,8 @@
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "engine/adapter/loraplus.h"
+#include "engine/adapter/module_pattern.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
@@ -53,9 +54,9 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   ErrorDetail detail = loaded.At("train.freeze");
   const std::vector<const Parameter*> parameters = model.parameters();
   for (const std::string& text : loaded.recipe.train.freeze) {
-    const std::regex pattern(text);
+    FTUNE_ASSIGN_OR_RETURN(const ModulePattern pattern, ModulePattern::Compile(text));
     const bool used = std::any_of(parameters.begin(), parameters.end(),
-                                  [&](const Parameter* p) { return std::regex_search(p->name, pattern); });
+                                  [&](const Parameter* p) { return pattern.MatchesPart(p->name); });
     if (used) continue;
     detail.found = StrCat("'", text, "', which matches no parameter");
     detail.expected =
@@ -80,8 +81,8 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
     return paths.adapter();
   }
   const DType dtype = ToDType(*recipe.precision.weights);
-  FTUNE_RETURN_IF_ERROR(
-      WriteHfModel(loaded.files, paths.model(), ModelTensors(backend, Stream(), *loaded.model, dtype, 0.0)));
+  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
+                                     ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
   return paths.model();
 }
 
@@ -166,6 +167,12 @@ class TrainRun {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
+    if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
+      const AdapterSection& adapter = *recipe().adapter;
+      SetLoraPlusRates(model_.model->parameters(), {.ratio = *adapter.loraplus_lr_ratio,
+                                                    .embedding_factor = *adapter.loraplus_lr_embedding /
+                                                                        *recipe().optimizer.learning_rate});
+    }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();

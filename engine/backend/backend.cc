@@ -216,6 +216,12 @@ void Backend::ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, 
   DoColumnScale(stream, factor, x, y);
 }
 
+void Backend::Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  assert(x.rows() == out.rows() && x.cols() == out.cols());
+  assert(y.rows() == out.rows() && y.cols() == out.cols());
+  DoDivide(stream, x, y, out);
+}
+
 void Backend::ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out) {
   assert(a.rows() == b.rows() && a.cols() == b.cols() && out.size() == a.cols());
   DoColumnDot(stream, a, b, out, Scratch(sizes_->ColumnReduction(a.rows(), a.cols())));

@@ -132,6 +132,8 @@ class Backend {
   void RowNorms(Stream stream, const Tensor& x, const Tensor& norms);
   // y[t][j] = x[t][j] * factor[j]; factor [1, cols] f32; y may be x.
   void ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y);
+  // out = x / y by element, 0 where y is 0; f32, of one shape. out may be x or y.
+  void Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out);
   // out [1, cols] += Σ_t a[t][j] * b[t][j], in a fixed order.
   void ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out);
 
@@ -199,6 +201,7 @@ class Backend {
   virtual void DoCrossEntropy(Stream, const CrossEntropyArgs& args) = 0;
   virtual void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) = 0;
   virtual void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) = 0;
+  virtual void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) = 0;
   virtual void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                            const Tensor& workspace) = 0;
   virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;

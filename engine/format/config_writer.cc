@@ -206,6 +206,7 @@ absl::StatusOr<std::string> UpdateConfigJson(const std::string& config_json, con
   if (before.max_position != config.max_position && config.rope.kind != RopeKind::kDynamic) {
     json["max_position_embeddings"] = config.max_position;
   }
+  if (before.tied_head != config.tied_head) json["tie_word_embeddings"] = config.tied_head;
   return json.dump(2) + "\n";
 }
 

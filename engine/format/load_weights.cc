@@ -6,7 +6,7 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "engine/adapter/lora.h"
+#include "engine/adapter/lora_names.h"
 
 namespace ftune {
 namespace {
@@ -54,8 +54,6 @@ void CopyIn(Backend& backend, Stream stream, const SourceTensor& tensor, const P
 
 }  // namespace
 
-bool IsAdapterParameter(const std::string& name) { return name.ends_with(kLoraA) || name.ends_with(kLoraB); }
-
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
                            const Parameter& parameter) {
   if (!IsFloat(tensor.dtype)) {
@@ -70,7 +68,7 @@ absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& 
 }
 
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
-                                    AdapterFactory adapter) {
+                                    AdapterFactories adapter) {
   return {.trainable = options.trainable,
           .dtype =
               [options, &source](const std::string& name, bool trainable) {

@@ -1,11 +1,54 @@
 #include "engine/format/loaded_model.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
+#include "engine/format/untied_weights.h"
 
 namespace ftune {
+namespace {
+
+constexpr char kAdapterConfig[] = "adapter_config.json";
+
+// An adapter to be loaded, with its place in this model.
+struct Adapter {
+  PeftAdapter peft;  // no weights: a new adapter
+  LoraTargets targets;
+};
+
+absl::StatusOr<Adapter> ResolveAdapter(PeftAdapter peft, const ModelConfig& config,
+                                       const OptionsOrigin& origin) {
+  Adapter adapter;
+  FTUNE_ASSIGN_OR_RETURN(adapter.targets, LoraTargets::Resolve(peft.config.lora, config, origin));
+  if (!origin.is_recipe && SharesTiedAdapter(peft.config.lora, adapter.targets, config)) {
+    return DataError({.file = origin.file,
+                      .key = "ensure_weight_tying",
+                      .message =
+                          "this feature of the adapter is not supported: one A and B for the embedding "
+                          "and its tied head",
+                      .found = "true"});
+  }
+  adapter.peft = std::move(peft);
+  return adapter;
+}
+
+absl::StatusOr<std::vector<PeftAdapter>> OpenAdapters(const LoadModelOptions& options) {
+  std::vector<PeftAdapter> opened;
+  for (const std::filesystem::path& folder : options.adapters) {
+    FTUNE_ASSIGN_OR_RETURN(PeftAdapter adapter, OpenPeftAdapter(folder));
+    opened.push_back(std::move(adapter));
+  }
+  if (options.lora) {
+    if (opened.empty()) opened.emplace_back();
+    opened.back().config.lora = *options.lora;
+  }
+  return opened;
+}
+
+}  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,
                                       const LoadModelOptions& options) {
@@ -15,43 +58,61 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
     loaded.files.config.rope = options.context->rope;
     loaded.files.config.max_position = options.context->max_position;
   }
-  const ModelConfig& config = loaded.files.config;
+  ModelConfig& config = loaded.files.config;
 
-  PeftAdapter peft;
-  if (options.lora_folder) {
-    FTUNE_ASSIGN_OR_RETURN(peft, OpenPeftAdapter(*options.lora_folder));
-    loaded.lora = ToLoraOptions(peft.config);
+  FTUNE_ASSIGN_OR_RETURN(std::vector<PeftAdapter> opened, OpenAdapters(options));
+  std::vector<Adapter> adapters;
+  bool untie = false;
+  for (size_t i = 0; i < opened.size(); ++i) {
+    const bool last = i + 1 == opened.size();
+    const bool from_recipe = last && options.lora.has_value();
+    const std::string file = options.adapters.empty() ? "" : (options.adapters[i] / kAdapterConfig).string();
+    untie = untie || UntiesHead(opened[i].config.lora, config);
+    ModelConfig seen = config;
+    seen.tied_head = config.tied_head && !untie;
+    FTUNE_ASSIGN_OR_RETURN(Adapter adapter,
+                           ResolveAdapter(std::move(opened[i]), seen,
+                                          {.file = from_recipe ? "" : file, .is_recipe = from_recipe}));
+    untie = untie || (adapter.targets.ChangesEnds() && (options.for_merging || !last));
+    adapters.push_back(std::move(adapter));
   }
-  if (options.new_lora) {
-    // A recipe's adapter that goes on from an earlier one must have its shape.
-    if (loaded.lora && loaded.lora->rank != options.new_lora->rank) {
-      return UsageError(
-          {.file = options.lora_folder->string(),
-           .key = "adapter.lora_r",
-           .found = StrCat(options.new_lora->rank),
-           .expected = StrCat(loaded.lora->rank, ", the rank of the adapter in model.init_from")});
-    }
-    loaded.lora = options.new_lora;
-  }
-  AdapterFactory adapter;
-  if (loaded.lora) {
-    FTUNE_ASSIGN_OR_RETURN(loaded.targets, LoraTargets::Resolve(*loaded.lora, config));
-    adapter = MakeLoraFactory(*loaded.lora, *loaded.targets);
+  if (config.tied_head && untie) {
+    const auto& names = config.architecture->names;
+    loaded.files.weights = UntieHead(std::move(loaded.files.weights), StrCat(names.embedding, ".weight"),
+                                     StrCat(names.head, ".weight"));
+    config.tied_head = false;
   }
 
-  const StorageOptions storage = {
+  StorageOptions storage = {
       .trainable = options.trainable ? options.trainable : [](const std::string&) { return false; },
       .trainable_dtype = options.trainable_dtype,
       .frozen_dtype = options.frozen_dtype};
+  AdapterFactories factories;
+  if (!adapters.empty()) {
+    const Adapter& last = adapters.back();
+    loaded.lora = last.peft.config.lora;
+    loaded.targets = last.targets;
+    factories = MakeLoraFactories(*loaded.lora, *loaded.targets);
+    storage.trainable = [targets = *loaded.targets](const std::string& name) { return targets.Saves(name); };
+    storage.trainable_dtype = DType::kF32;
+    if (adapters.size() > 1) storage.frozen_dtype = DType::kF32;
+  }
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.max_position;
   loaded.model = std::make_unique<Model>(
-      backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(adapter)),
+      backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
       max_length);
-  FTUNE_RETURN_IF_ERROR(LoadWeights(backend, stream, *loaded.model, *loaded.files.weights));
-  if (peft.weights != nullptr) {
-    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, *loaded.model, *peft.weights));
-  } else if (loaded.lora) {
-    InitLoraValues(backend, stream, loaded.model->parameters(), options.seed);
+  Model& model = *loaded.model;
+  FTUNE_RETURN_IF_ERROR(LoadWeights(backend, stream, model, *loaded.files.weights));
+
+  for (size_t i = 0; i + 1 < adapters.size(); ++i) {
+    FTUNE_RETURN_IF_ERROR(MergeLoraFolder(backend, stream, model, adapters[i].targets, adapters[i].peft));
+  }
+  if (adapters.empty()) return loaded;
+  const Adapter& last = adapters.back();
+  if (last.peft.weights != nullptr) {
+    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, model.parameters(), last.targets, last.peft));
+  } else {
+    InitLoraValues(backend, stream, model, last.targets, options.seed);
   }
   return loaded;
 }

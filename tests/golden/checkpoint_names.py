@@ -31,5 +31,7 @@ def is_text(name):
 
 def in_fixtures(name):
     """peft's and transformers' names → <module>.lora_A.weight, and those of a model of text alone."""
-    name = name.removeprefix("base_model.model.").replace(".default.weight", ".weight")
+    name = name.removeprefix("base_model.model.").replace(".modules_to_save.default.", ".")
+    name = name.replace(".lora_magnitude_vector.default.weight", ".lora_magnitude_vector")
+    name = name.replace(".default.weight", ".weight").removesuffix(".default")
     return name.replace("model.language_model.", "model.")

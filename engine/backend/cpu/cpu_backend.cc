@@ -157,6 +157,10 @@ void CpuBackend::DoColumnScale(Stream, const Tensor& factor, const Tensor& x, co
   cpu::ColumnScale(pool_, factor, x, y);
 }
 
+void CpuBackend::DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  cpu::Divide(pool_, x, y, out);
+}
+
 void CpuBackend::DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                              const Tensor& workspace) {
   cpu::ColumnDot(pool_, a, b, out, workspace);

@@ -67,6 +67,7 @@ class CpuBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs& args) override;
   void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) override;
   void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) override;
+  void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) override;
   void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                    const Tensor& workspace) override;
   void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) override;

@@ -59,6 +59,7 @@ class MetaBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs&) override {}
   void DoRowNorms(Stream, const Tensor&, const Tensor&) override {}
   void DoColumnScale(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoDivide(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoColumnDot(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoSumSquares(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoClipScale(Stream, const Tensor&, double, float, const Tensor&) override {}

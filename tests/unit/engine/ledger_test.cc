@@ -72,6 +72,17 @@ TEST_CASE("meta counts what the CPU allocates, for every architecture") {
   }
 }
 
+TEST_CASE("meta counts what the CPU allocates, for every kind of adapter") {
+  using Mode = RecomputePolicy::Mode;
+  for (TinyOptions options : AdapterOptions()) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      options.step.recompute = {mode, 2};
+      options.lora_options.dropout = mode == Mode::kSelective ? 0.1 : 0.0;
+      CheckMetaEqualsCpu(options, 2);
+    }
+  }
+}
+
 TEST_CASE("all memory is given back") {
   auto cpu = MakeCpu();
   { TrainTwoSteps(*cpu, TinyOptions()); }
