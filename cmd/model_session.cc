@@ -23,7 +23,7 @@ absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
   ModelSession session;
   session.backend = MakeCpuBackend(CpuCores());
   FTUNE_ASSIGN_OR_RETURN(session.loaded, LoadModel(*session.backend, Stream(), model, options));
-  FTUNE_ASSIGN_OR_RETURN(session.tokenizer, LoadTokenizer(model));
+  FTUNE_ASSIGN_OR_RETURN(session.tokenizer, LoadTokenizer(TokenizerOf(session.loaded.files)));
   return session;
 }
 

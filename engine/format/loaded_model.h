@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapter/lora.h"
+#include "engine/format/added_tokens.h"
 #include "engine/format/hf_model.h"
 #include "engine/model/model.h"
 
@@ -37,6 +38,9 @@ struct LoadModelOptions {
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
   std::optional<ModelContext> context;  // instead of the model's
+
+  std::optional<RowGrowth> growth;         // of embedding and head, for added tokens
+  std::filesystem::path tokenizer_folder;  // as in ModelFiles; else the last adapter's, where it has one
 
   // PEFT folders. All but the last are merged into the base one after the other, in f32; the last stays an
   // adapter, or is given its form by `lora`.

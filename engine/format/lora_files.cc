@@ -109,7 +109,6 @@ void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const
   }
 }
 
-std::string_view LastComponent(std::string_view module) { return module.substr(module.rfind('.') + 1); }
 
 bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
   const auto& names = config.architecture->names;

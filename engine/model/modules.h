@@ -2,12 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/model/adapter.h"
 #include "engine/model/config.h"
 
 namespace ftune {
+
+// "q_proj" of "model.layers.0.self_attn.q_proj".
+inline std::string_view LastComponent(std::string_view module) {
+  return module.substr(module.rfind('.') + 1);
+}
 
 struct ParameterShape {
   std::string name;
