@@ -169,9 +169,11 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
     if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
       const AdapterSection& adapter = *recipe().adapter;
-      SetLoraPlusRates(model_.model->parameters(), {.ratio = *adapter.loraplus_lr_ratio,
-                                                    .embedding_factor = *adapter.loraplus_lr_embedding /
-                                                                        *recipe().optimizer.learning_rate});
+      const double peak = *recipe().optimizer.learning_rate;
+      SetLoraPlusRates(
+          model_.model->parameters(),
+          {.ratio = *adapter.loraplus_lr_ratio,
+           .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
     model_.model->AllocateGradients(*backend_, Stream());
