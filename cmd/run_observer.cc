@@ -10,6 +10,11 @@ void RunObserver::OnStep(const StepReport& report) {
   progress_.Step(report);
 }
 
+void RunObserver::OnSkip(const SkipReport& report) {
+  log_.Skip(report);
+  progress_.Skip(report);
+}
+
 absl::Status RunObserver::OnEval(const EvalReport& report) {
   std::vector<PromptAnswer> answers;
   if (answers_) {

@@ -22,6 +22,7 @@ class RunObserver final : public TrainObserver {
   void set_on_best(std::function<absl::Status(int64_t step)> on_best) { on_best_ = std::move(on_best); }
 
   void OnStep(const StepReport& report) override;
+  void OnSkip(const SkipReport& report) override;
   absl::Status OnEval(const EvalReport& report) override;
 
  private:

@@ -53,18 +53,6 @@ ExcessTokens ToExcessTokens(const Auto<ExcessLength>& strategy) {
   return ExcessTokens::kAuto;
 }
 
-DType ToDType(WeightType type) {
-  switch (type) {
-    case WeightType::kFp32:
-      return DType::kF32;
-    case WeightType::kBf16:
-      return DType::kBF16;
-    case WeightType::kFp16:
-      return DType::kF16;
-  }
-  return DType::kF32;
-}
-
 const char* TypeName(RopeType type) {
   switch (type) {
     case RopeType::kDefault:
@@ -127,6 +115,24 @@ RecomputePolicy ToRecomputePolicy(const ActivationCheckpointing& recipe) {
       return {Mode::kEveryNth, static_cast<int>(recipe.every_nth)};
   }
   return {};
+}
+
+OptimizerKind ToOptimizerKind(OptimizerName name) {
+  switch (name) {
+    case OptimizerName::kAdamW:
+      return OptimizerKind::kAdamW;
+    case OptimizerName::kSgd:
+      return OptimizerKind::kSgd;
+    case OptimizerName::kLion:
+      return OptimizerKind::kLion;
+    case OptimizerName::kAdafactor:
+      return OptimizerKind::kAdafactor;
+    case OptimizerName::kMuon:
+      return OptimizerKind::kMuon;
+    case OptimizerName::kAdamW8bit:
+      return OptimizerKind::kAdamW8bit;
+  }
+  return OptimizerKind::kAdamW;
 }
 
 LrSchedule ToLrSchedule(LrSchedulerName name) {
@@ -237,12 +243,31 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
   return plan;
 }
 
-OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer) {
-  return {.kind = optimizer.name == OptimizerName::kSgd ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
-          .beta1 = static_cast<float>(optimizer.beta1),
-          .beta2 = static_cast<float>(optimizer.beta2),
-          .eps = static_cast<float>(optimizer.eps),
-          .weight_decay = static_cast<float>(optimizer.weight_decay)};
+DType ToDType(WeightType type) {
+  switch (type) {
+    case WeightType::kFp32:
+      return DType::kF32;
+    case WeightType::kBf16:
+      return DType::kBF16;
+    case WeightType::kFp16:
+      return DType::kF16;
+  }
+  return DType::kF32;
+}
+
+OptimizerOptions ToOptimizerOptions(const Recipe& recipe) {
+  const OptimizerSection& optimizer = recipe.optimizer;
+  const auto number = [](const Auto<double>& value) { return static_cast<float>(value.value_or(0.0)); };
+  return {.kind = ToOptimizerKind(optimizer.name),
+          .beta1 = number(optimizer.beta1),
+          .beta2 = number(optimizer.beta2),
+          .eps = number(optimizer.eps),
+          .momentum = number(optimizer.momentum),
+          .muon_scale =
+              optimizer.adjust_lr == AdjustLr::kOriginal ? MuonScale::kOriginal : MuonScale::kMatchRmsAdamW,
+          .weight_decay = static_cast<float>(optimizer.weight_decay),
+          .master = recipe.precision.master == MasterWeights::kFp32,
+          .seed = static_cast<uint64_t>(recipe.train.seed)};
 }
 
 TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
@@ -255,6 +280,9 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   options.step.neftune_alpha = static_cast<float>(recipe.train.neftune_noise_alpha.value_or(0.0));
   options.early_stopping_patience = recipe.train.early_stopping_patience;
   options.step.recompute = ToRecomputePolicy(recipe.memory.activation_checkpointing);
+  if (recipe.precision.weights == WeightType::kFp16) {
+    options.step.loss_scaler = LossScalerOptions{.constant = recipe.precision.loss_scale};
+  }
 
   LrOptions& rate = options.learning_rate;
   rate.schedule = ToLrSchedule(optimizer.lr_scheduler);
@@ -263,8 +291,7 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   rate.total_steps = plan.total_steps();
   rate.warmup_steps = optimizer.warmup_steps
                           ? *optimizer.warmup_steps
-                          : static_cast<int64_t>(std::ceil(optimizer.warmup_ratio.value_or(0.0) *
-                                                           static_cast<double>(plan.total_steps())));
+                          : WarmupSteps(optimizer.warmup_ratio.value_or(0.0), plan.total_steps());
   options.eval_steps = EvalSteps(recipe.train, plan);
   options.eval_on_start = recipe.train.eval_on_start;
   options.report_every = recipe.log.every;

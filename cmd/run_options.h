@@ -32,7 +32,8 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded);
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);
 
-OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer);
+DType ToDType(WeightType type);
+OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
 // `plan` tells the steps of an epoch and of the run.
 TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
 

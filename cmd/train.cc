@@ -80,7 +80,7 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }
-  const DType dtype = *recipe.precision.weights == WeightType::kBf16 ? DType::kBF16 : DType::kF32;
+  const DType dtype = ToDType(*recipe.precision.weights);
   FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
                                      ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
   return paths.model();
@@ -175,9 +175,17 @@ class TrainRun {
           {.ratio = *adapter.loraplus_lr_ratio,
            .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
-    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
+    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
+  }
+
+  void WarnOfWarmup(const LrOptions& rate) {
+    if (rate.warmup_steps < rate.total_steps || rate.total_steps == 0) return;
+    progress_.Say(absl::StrFormat(
+        "warning: the warm-up of %d steps is as long as the run of %d steps: the learning rate never "
+        "reaches %g; lower optimizer.warmup_steps",
+        rate.warmup_steps, rate.total_steps, rate.peak));
   }
 
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
@@ -197,8 +205,10 @@ class TrainRun {
     };
     if (keeps_best) observer.set_on_best(save);
 
+    const TrainerOptions options = ToTrainerOptions(recipe(), *plan_);
+    WarnOfWarmup(options.learning_rate);
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
-                    evaluation_ ? &*evaluation_ : nullptr, ToTrainerOptions(recipe(), *plan_), observer);
+                    evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
                            trainer.Run([this] { return stop_->received() != 0; }));
     if (saved.empty()) FTUNE_RETURN_IF_ERROR(save(summary.steps));

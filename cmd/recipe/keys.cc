@@ -216,18 +216,34 @@ void AddOptimizer(KeyTable& table) {
       {MakeField("name", &S::name,
                  OneOf<OptimizerName>(
                      {{{"adamw", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}}, OptimizerName::kAdamW},
-                      {{"sgd"}, OptimizerName::kSgd}}),
-                 "The optimizer.", {"optim"}),
+                      {{"sgd"}, OptimizerName::kSgd},
+                      {{"lion", {"lion_32bit"}}, OptimizerName::kLion},
+                      {{"adafactor"}, OptimizerName::kAdafactor},
+                      {{"muon"}, OptimizerName::kMuon},
+                      {{"adamw_8bit", {"adamw_bnb_8bit"}}, OptimizerName::kAdamW8bit}}),
+                 "The optimizer. muon is for the matrices of the layers, with adamw for the rest; adamw_8bit "
+                 "keeps its moments in 8 bits.",
+                 {"optim"}),
        MakeField("learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
                  "At its highest. auto: 2e-4 with an adapter, 2e-5 without."),
-       MakeField("beta1", &S::beta1, NumberType({.min = 0, .below = 1}), "AdamW: decay of the first moment.",
+       MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
                  {"adam_beta1"}),
-       MakeField("beta2", &S::beta2, NumberType({.min = 0, .below = 1}), "AdamW: decay of the second moment.",
+       MakeField("beta2", &S::beta2, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "AdamW: decay of the second moment; Lion: of the momentum. auto: 0.999, for lion 0.99.",
                  {"adam_beta2"}),
-       MakeField("eps", &S::eps, NumberType({.above = 0}), "AdamW: added to the denominator.",
-                 {"adam_epsilon"}),
+       MakeField("eps", &S::eps, AutoOr(NumberType({.above = 0})),
+                 "AdamW: added to the denominator. auto: 1e-8.", {"adam_epsilon"}),
+       MakeField("momentum", &S::momentum, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "SGD and Muon: decay of the momentum. auto: 0, for muon 0.95."),
+       MakeField("adjust_lr", &S::adjust_lr,
+                 OneOf<AdjustLr>(
+                     {{{"match_rms_adamw"}, AdjustLr::kMatchRmsAdamW}, {{"original"}, AdjustLr::kOriginal}}),
+                 "Muon: factor on the learning rate for a matrix of a rows and b columns. match_rms_adamw: "
+                 "0.2 √max(a, b), which suits learning rates of AdamW; original: √max(1, a / b).",
+                 {"adjust_lr_fn"}),
        MakeField("weight_decay", &S::weight_decay, NumberType({.min = 0}),
-                 "Decoupled decay of the weights; norms and biases have none."),
+                 "Decoupled decay of the weights (SGD: added to the gradient); norms and biases have none."),
        MakeField("lr_scheduler", &S::lr_scheduler,
                  OneOf<LrSchedulerName>({{{"constant", {"constant_with_warmup"}}, LrSchedulerName::kConstant},
                                          {{"linear"}, LrSchedulerName::kLinear},
@@ -236,7 +252,7 @@ void AddOptimizer(KeyTable& table) {
        MakeField("min_lr_ratio", &S::min_lr_ratio, NumberType({.min = 0, .max = 1}),
                  "Where the learning rate ends, as a share of its highest."),
        MakeField("warmup_ratio", &S::warmup_ratio, NullOr(NumberType({.min = 0, .max = 1})),
-                 "Warm-up as a share of all steps; 0.03 unless warmup_steps is given."),
+                 "Warm-up as a share of all steps, rounded down; 0.03 unless warmup_steps is given."),
        MakeField("warmup_steps", &S::warmup_steps, NullOr(IntType(0)),
                  "Warm-up in steps, instead of warmup_ratio."),
        MakeField("max_grad_norm", &S::max_grad_norm, NullOr(NumberType({.above = 0})),
@@ -255,11 +271,13 @@ void AddPrecision(KeyTable& table) {
                  "file's type."),
        MakeField("master", &S::master,
                  OneOf<MasterWeights>({{{"fp32"}, MasterWeights::kFp32}, {{"none"}, MasterWeights::kNone}}),
-                 "The optimizer's own copy of weights in a lower precision."),
+                 "The optimizer's own copy of weights in a lower precision. none, with bf16: weights are "
+                 "rounded up or down at random, so that small updates are not lost."),
        MakeField("gradients", &S::gradients, OneOf<GradientType>({{{"fp32"}, GradientType::kFp32}}),
                  "Accumulation and reduction of gradients."),
        MakeField("loss_scale", &S::loss_scale, WordOr("dynamic", NumberType({.above = 0})),
-                 "fp16 only: factor on the loss that keeps small gradients from vanishing.")});
+                 "fp16 only: factor on the loss that keeps small gradients from vanishing. dynamic: from "
+                 "65536, doubled after 2000 good steps, halved when gradients overflow.")});
 }
 
 void AddParallel(KeyTable& table) {

@@ -19,7 +19,8 @@ enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
 enum class TrainedTurns { kAll, kLast };
-enum class OptimizerName { kAdamW, kSgd };
+enum class OptimizerName { kAdamW, kSgd, kLion, kAdafactor, kMuon, kAdamW8bit };
+enum class AdjustLr { kMatchRmsAdamW, kOriginal };
 enum class LrSchedulerName { kConstant, kLinear, kCosine };
 enum class WeightType { kFp32, kBf16, kFp16 };
 enum class MasterWeights { kFp32, kNone };
@@ -145,12 +146,23 @@ struct TrainSection {
   bool operator==(const TrainSection&) const = default;
 };
 
+// Which numbers an optimizer has. Muon's betas and eps are those of the AdamW beside it.
+inline bool HasEps(OptimizerName name) {
+  return name == OptimizerName::kAdamW || name == OptimizerName::kAdamW8bit || name == OptimizerName::kMuon;
+}
+inline bool HasBetas(OptimizerName name) { return HasEps(name) || name == OptimizerName::kLion; }
+inline bool HasMomentum(OptimizerName name) {
+  return name == OptimizerName::kSgd || name == OptimizerName::kMuon;
+}
+
 struct OptimizerSection {
   OptimizerName name = OptimizerName::kAdamW;
   Auto<double> learning_rate;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
+  Auto<double> beta1;  // these four stay empty where the optimizer has no such number
+  Auto<double> beta2;
+  Auto<double> eps;
+  Auto<double> momentum;
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
   double weight_decay = 0.0;
   LrSchedulerName lr_scheduler = LrSchedulerName::kCosine;
   double min_lr_ratio = 0.0;

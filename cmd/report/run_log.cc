@@ -58,6 +58,14 @@ void RunLog::Step(const StepReport& r) {
          {"memory", ToJson(r.memory)}});
 }
 
+void RunLog::Skip(const SkipReport& r) {
+  Write("skip", r.step,
+        {{"reason", "overflow"},
+         {"loss", r.loss},
+         {"loss_scale", r.loss_scale},
+         {"next_loss_scale", r.next_loss_scale}});
+}
+
 void RunLog::Eval(const EvalReport& r, const std::vector<PromptAnswer>& samples) {
   nlohmann::ordered_json facts = {{"eval_loss", r.loss}, {"eval_tokens", r.tokens}, {"epoch", r.epoch}};
   for (const PromptAnswer& sample : samples) {

@@ -22,6 +22,7 @@ class RunLog {
   // Each adds `event`, `time` (Unix seconds), `step` and `attempt`.
   void Start(nlohmann::ordered_json facts);
   void Step(const StepReport& report);
+  void Skip(const SkipReport& report);
   void Eval(const EvalReport& report, const std::vector<PromptAnswer>& samples);
   void Save(int64_t step, const std::filesystem::path& path);
   void End(int64_t step, nlohmann::ordered_json facts);

@@ -37,6 +37,9 @@ class Block {
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
 
+  // A layer between embedding and head: Muon is for its matrices.
+  virtual bool hidden() const { return false; }
+
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}
   // Makes what layers derive from the values of weights (DoRA's norms). Called before a forward whenever

@@ -10,6 +10,7 @@ class DecoderBlock final : public Block {
  public:
   DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy);
 
+  bool hidden() const override { return true; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
   // Undefined: positions are not rotated.

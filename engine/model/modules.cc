@@ -13,6 +13,8 @@ class NoWorkspace final : public WorkspaceSizes {
   int64_t AttentionForward(const AttentionShape&) const override { return 0; }
   int64_t AttentionBackward(const AttentionShape&) const override { return 0; }
   int64_t ColumnReduction(int64_t, int64_t) const override { return 0; }
+  int64_t Adafactor(int64_t, int64_t) const override { return 0; }
+  int64_t Muon(int64_t, int64_t) const override { return 0; }
 };
 
 }  // namespace

@@ -31,4 +31,9 @@ double LearningRate(const LrOptions& o, int64_t step) {
   return o.peak * (o.min_ratio + (1.0 - o.min_ratio) * share);
 }
 
+int64_t WarmupSteps(double ratio, int64_t total_steps) {
+  const auto steps = static_cast<int64_t>(std::floor(ratio * static_cast<double>(total_steps)));
+  return std::clamp<int64_t>(steps, 0, std::max<int64_t>(0, total_steps - 1));
+}
+
 }  // namespace ftune

@@ -24,4 +24,8 @@ struct LrOptions {
 // peak at step w to peak * min_ratio at step total_steps, as transformers' get_…_schedule_with_warmup.
 double LearningRate(const LrOptions& options, int64_t step);
 
+// Steps of a warm-up that is a share of a run's steps: rounded down, and never all of them, so that a short
+// run trains at more than a rate of 0.
+int64_t WarmupSteps(double ratio, int64_t total_steps);
+
 }  // namespace ftune

@@ -24,6 +24,14 @@ struct StepReport {
   MemoryUse memory;               // at the step's peak
 };
 
+// A step whose gradients overflowed: its data is used up, the weights are as they were.
+struct SkipReport {
+  int64_t step = 0;
+  double loss = 0.0;
+  double loss_scale = 0.0;       // that was too large
+  double next_loss_scale = 0.0;  // that the next step is tried with
+};
+
 struct EvalReport {
   int64_t step = 0;
   double epoch = 0.0;
@@ -37,6 +45,7 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
+  virtual void OnSkip(const SkipReport& report) = 0;
   // An error ends the run.
   virtual absl::Status OnEval(const EvalReport& report) = 0;
 };

@@ -24,6 +24,20 @@ absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_r
                       " at this step) or raise the warm-up, and look at the data of this step")});
 }
 
+absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& scaler) {
+  const int64_t overflows = scaler.state().overflows;
+  return UserError(
+      ExitCode::kNotFinite,
+      {.key = StrCat("step ", step),
+       .found = StrCat(scaler.dynamic() ? StrCat("gradients that overflow in ", overflows, " steps running")
+                                        : std::string("gradients that overflow"),
+                       ", at a loss scale of ", output.loss_scale, " (loss ", output.loss, ")"),
+       .expected = "finite gradients",
+       .hint = scaler.dynamic() ? "set precision.weights to bf16 or fp32, which need no loss scale"
+                                : "set precision.loss_scale to dynamic or lower, or precision.weights to "
+                                  "bf16 or fp32, which need no loss scale"});
+}
+
 }  // namespace
 
 Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
@@ -55,13 +69,17 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
       summary.stopped = true;
       return summary;
     }
-    if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
+    if (output.overflow) {
+      FTUNE_RETURN_IF_ERROR(Skip(input.step, output));
+    } else if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
       return NotFinite(input.step, output, input.learning_rate);
     }
     ++done;
     summary.steps = done;
     summary.loss = output.loss;
-    if (done % options_.report_every == 0 || done == data_.total_steps()) {
+    if (output.overflow) {
+      ++summary.skipped;
+    } else if (done % options_.report_every == 0 || done == data_.total_steps()) {
       Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
     }
     if (EvaluationDue(done)) {
@@ -73,6 +91,15 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
     }
   }
   return summary;
+}
+
+absl::Status Trainer::Skip(int64_t step, const StepOutput& output) {
+  const LossScaler& scaler = *step_.scaler();
+  observer_.OnSkip({.step = step,
+                    .loss = output.loss,
+                    .loss_scale = output.loss_scale,
+                    .next_loss_scale = scaler.scale()});
+  return scaler.gives_up() ? Overflow(step, output, scaler) : absl::OkStatus();
 }
 
 StepInput Trainer::NextInput(int64_t done) const {

@@ -25,7 +25,8 @@ struct TrainerOptions {
 };
 
 struct TrainSummary {
-  int64_t steps = 0;                // done
+  int64_t steps = 0;                // done, or skipped
+  int64_t skipped = 0;              // because gradients overflowed
   std::optional<double> loss;       // of the last step
   std::optional<double> eval_loss;  // of the last evaluation
   bool stopped = false;             // by `stop`, before the last step
@@ -40,14 +41,16 @@ class Trainer {
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer);
 
-  // An error (kNotFinite) where loss or gradient are not finite: the weights are then those of the step
-  // before.
+  // An error (kNotFinite) where the loss or the gradients are not finite, or overflow at every loss scale
+  // that is tried: the weights are then those of the step before.
   absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
 
  private:
   StepInput NextInput(int64_t done) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
               double flops);
+  // Reports a step that overflowed; an error where there have been too many.
+  absl::Status Skip(int64_t step, const StepOutput& output);
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
   absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
   bool OutOfPatience() const;

@@ -232,8 +232,10 @@ TEST_CASE("20 steps of AdamW give PyTorch's losses and moments") {
       CheckClose(output.grad_norm, norms[i], 2000, StrCat("gradient norm of step ", i));
     }
     if (!c.adapter.empty()) continue;  // moments are kept for full fine-tuning only
-    const NamedGradients first = run.Values([&](Parameter& p) { return run.optimizer->StateOf(p).moment1; });
-    const NamedGradients second = run.Values([&](Parameter& p) { return run.optimizer->StateOf(p).moment2; });
+    const NamedGradients first =
+        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment1"); });
+    const NamedGradients second =
+        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment2"); });
     CHECK(WorstGradientError(first, Expected(fixture, "full.adamw.exp_avg.", first)) <= 1e-4);
     CHECK(WorstGradientError(second, Expected(fixture, "full.adamw.exp_avg_sq.", second)) <= 1e-4);
   }

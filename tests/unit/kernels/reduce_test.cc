@@ -57,9 +57,9 @@ TEST_CASE("sums of squares do not depend on the number of threads") {
 
 TEST_CASE("clipping as torch.nn.utils.clip_grad_norm_") {
   Device device;
-  const auto scale = [&](double sum, float max_norm) {
+  const auto scale = [&](double sum, float max_norm, double loss_scale = 1.0) {
     const Tensor out = device.Empty(1, 1);
-    device.backend.ClipScale({}, device.Double(sum), max_norm, out);
+    device.backend.ClipScale({}, device.Double(sum), loss_scale, max_norm, out);
     return *out.f32();
   };
   CHECK(scale(0.25, 1.0f) == 1.0f);
@@ -68,6 +68,10 @@ TEST_CASE("clipping as torch.nn.utils.clip_grad_norm_") {
   CHECK(scale(16.0, 4.0f) < 1.0f);  // the 1e-6 shows at the limit
   CHECK(std::isnan(scale(std::nan(""), 1.0f)));
   CHECK(scale(std::numeric_limits<double>::infinity(), 1.0f) == 0.0f);
+  // The norm is that of the gradients before they were scaled, and the scale is taken out of them.
+  CHECK(scale(16.0 * 64, 1.0f, 8.0) == static_cast<float>(1.0 / (4.0 + 1e-6) / 8.0));
+  CHECK(scale(0.25 * 64, 1.0f, 8.0) == 0.125f);
+  CHECK(scale(16.0 * 64, kInf, 8.0) == 0.125f);
 }
 
 TEST_CASE("norms of rows") {
