@@ -191,9 +191,11 @@ class TrainRun {
     }
     if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
       const AdapterSection& adapter = *recipe().adapter;
-      SetLoraPlusRates(model_.model->parameters(), {.ratio = *adapter.loraplus_lr_ratio,
-                                                    .embedding_factor = *adapter.loraplus_lr_embedding /
-                                                                        *recipe().optimizer.learning_rate});
+      const double peak = *recipe().optimizer.learning_rate;
+      SetLoraPlusRates(
+          model_.model->parameters(),
+          {.ratio = *adapter.loraplus_lr_ratio,
+           .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
     model_.model->AllocateGradients(*backend_, Stream());

@@ -155,7 +155,9 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
   ParameterStore store;
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
+  // The base's, and this adapter's in place of those of the one that the model has.
   std::vector<Parameter*> parameters = model.parameters();
+  std::erase_if(parameters, [](const Parameter* p) { return IsAdapterParameter(p->name); });
   for (Parameter& p : store.parameters()) parameters.push_back(&p);
   FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, parameters, targets, adapter));
 
