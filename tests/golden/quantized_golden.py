@@ -18,6 +18,26 @@ BLOCK = 64
 ANY_DEVICE = torch._C.DispatchKey.CompositeExplicitAutograd
 
 
+def partial_at_borders(generator):
+    """NF4's borders in a partial block, where a quotient and a product with the reciprocal differ."""
+    code = bnb.get_4bit_type("nf4", device="cpu")
+    borders = (code[:-1] + code[1:]) / 2
+    while True:
+        largest = torch.rand(1, generator=generator) + 0.5
+        middle = borders * largest
+        values = torch.cat([largest, middle, middle.nextafter(largest), middle.nextafter(-largest)])
+        if (torch.bucketize(values / largest, borders) != torch.bucketize(values * (1 / largest), borders)).any():
+            return values.reshape(1, -1)
+
+
+def means():
+    """What torch says of the mean of i * 2654435761 mod 2^24, in units of 2^24, plus 1/2."""
+    lengths = [*range(1, 40), 100, 127, 1000, 8193, 20000, 32000]
+    values = (torch.arange(32000, dtype=torch.int64) * 2654435761 % 2**24).float() / 2**24 + 0.5
+    return {"mean.lengths": torch.tensor(lengths, dtype=torch.int32),
+            "mean.values": torch.stack([values[:length].mean() for length in lengths])}
+
+
 def inputs():
     """name → [rows, columns]; what is special about each is in its name."""
     generator = torch.Generator().manual_seed(11)
@@ -32,6 +52,8 @@ def inputs():
     zeros[6, 1:] = 0
     cases["zero_blocks"] = zeros
     cases["all_zero"] = torch.zeros(3, 64)
+    cases["partial_zeros"] = torch.zeros(1, 70)
+    cases["partial_at_borders"] = partial_at_borders(generator)
     cases["scales"] = normal(80, 64).clamp(-3, 3) * torch.logspace(-44, 38, 80).view(-1, 1)
     steps = torch.linspace(-1, 1, 64 * 64 + 1)[1:].view(64, 64).contiguous()
     steps[:, 0] = 1
@@ -74,7 +96,7 @@ def four_bit(values, kind):
 
 def tensors():
     signed, unsigned = bnb.create_dynamic_map(True), bnb.create_dynamic_map(False)
-    made = {"map.signed": signed, "map.unsigned": unsigned}
+    made = {"map.signed": signed, "map.unsigned": unsigned} | means()
 
     def add(prefix, values):
         made.update({f"{prefix}.{name}": value.contiguous() for name, value in values.items()})

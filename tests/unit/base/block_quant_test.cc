@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "base/torch_mean.h"
 #include "tests/unit/base/quantized_golden.h"
 
 namespace ftune {
@@ -81,6 +82,23 @@ TEST_CASE("blockwise int8 is bitsandbytes' to the bit") {
     CHECK(Part(bytes, 0, count) == golden.Bytes(name + ".int8.codes"));
     CHECK(BitDifference(Dequantize(DType::kInt8, bytes, count), golden.Floats(name + ".int8.values")) == "");
   }
+}
+
+TEST_CASE("means are torch's to the bit") {
+  const QuantizedGolden golden;
+  std::vector<float> values(32000);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i * 2654435761u % (1u << 24)) / 0x1p24f + 0.5f;
+  }
+  std::vector<float> means;
+  const std::vector<uint8_t> bytes = golden.Bytes("mean.lengths");
+  for (size_t i = 0; i < bytes.size(); i += 4) {
+    int32_t length;
+    std::memcpy(&length, &bytes[i], 4);
+    means.push_back(TorchMean(std::span(values).first(length)));
+  }
+  CHECK(BitDifference(means, golden.Floats("mean.values")) == "");
+  CHECK(TorchMean({}) == 0.0f);
 }
 
 TEST_CASE("bits a value") {
