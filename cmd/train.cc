@@ -151,6 +151,7 @@ class TrainRun {
 
   absl::Status PrepareData() {
     FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_));
+    for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));

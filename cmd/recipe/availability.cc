@@ -20,7 +20,9 @@ struct Limit {
 // A feature that arrives takes its row along. Keys of absent sections are not looked at.
 std::vector<Limit> Limits() {
   return {
-      {"model.rope_scaling.rope_type", {"default", "linear", "llama3"}},
+      {"model.rope_scaling.rope_type",
+       {"default", "linear", "dynamic", "yarn", "llama3"},
+       "longrope's factors are found with the model: they stand in its config.json"},
       {"adapter.kind", {"lora"}, "use lora, which trains the same adapter on unquantised weights"},
       {"adapter.quantize", {"auto", "none"}},
       {"adapter.modules_to_save"},

@@ -197,6 +197,7 @@ absl::StatusOr<std::string> ReadArchitecture(const GgufFile& file) {
   FTUNE_ASSIGN_OR_RETURN(std::string architecture, file.String("general.architecture"));
   std::vector<std::string_view> known;
   for (const Family& family : Families()) {
+    if (family.gguf_architecture.empty()) continue;
     if (family.gguf_architecture == architecture) return architecture;
     if (std::find(known.begin(), known.end(), family.gguf_architecture) == known.end()) {
       known.push_back(family.gguf_architecture);
@@ -264,12 +265,13 @@ absl::Status ReadTokenIds(const GgufFile& file, ModelConfig& config) {
 
 // Biases show only in the tensors.
 absl::Status ReadBiases(const GgufFile& file, const Family& family, ModelConfig& config) {
-  config.qkv_bias = family.qkv_bias_always || file.FindTensor("blk.0.attn_q.bias") != nullptr;
+  config.qkv_bias =
+      family.biases == BiasRule::kQueryKeyValue || file.FindTensor("blk.0.attn_q.bias") != nullptr;
   config.output_bias = file.FindTensor("blk.0.attn_output.bias") != nullptr;
   config.mlp_bias = file.FindTensor("blk.0.ffn_gate.bias") != nullptr;
   // config.json has one key for the four of them, or none.
-  const bool expressible =
-      family.bias_keys ? config.qkv_bias == config.output_bias : !config.output_bias && !config.mlp_bias;
+  const bool expressible = family.biases == BiasRule::kKeys ? config.qkv_bias == config.output_bias
+                                                            : !config.output_bias && !config.mlp_bias;
   if (expressible) return absl::OkStatus();
   return DataError({.file = file.path().string(),
                     .key = "blk.0.attn_output.bias",
@@ -289,6 +291,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& 
   // same.
   config.model_type = architecture == "llama" && window > 0 ? "mistral" : architecture;
   const Family& family = *FindFamily(config.model_type);
+  config.architecture = family.architecture;
   if (window > 0 && family.window != WindowRule::kAll) {
     return DataError({.file = file.path().string(),
                       .key = window_key,

@@ -16,9 +16,20 @@ Tensor UploadInts(Backend& backend, Stream stream, const std::vector<int32_t>& v
   return tensor;
 }
 
+// The rows of the batch's positions.
+std::vector<int32_t> RowsOf(const Batch& batch, const PositionRows& rows) {
+  std::vector<int32_t> positions = batch.positions;
+  for (const Segment& s : batch.segments) {
+    const int32_t offset = static_cast<int32_t>(rows.OffsetFor(s.length));
+    for (int32_t t = s.begin; t < s.begin + s.length; ++t) positions[t] += offset;
+  }
+  return positions;
+}
+
 }  // namespace
 
-DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch) {
+DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch,
+                        const PositionRows& position_rows) {
   DeviceBatch device;
   device.tokens = batch.tokens();
   device.first_token = batch.first_token;
@@ -30,7 +41,7 @@ DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch) {
     labels.push_back(batch.labels[t]);
   }
   device.ids = UploadInts(backend, stream, batch.ids, device.tokens);
-  device.positions = UploadInts(backend, stream, batch.positions, device.tokens);
+  device.positions = UploadInts(backend, stream, RowsOf(batch, position_rows), device.tokens);
   device.trained_rows = UploadInts(backend, stream, rows, device.tokens);
   device.trained_labels = UploadInts(backend, stream, labels, device.tokens);
   for (const Segment& s : batch.segments) {
@@ -42,16 +53,16 @@ DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch) {
   return device;
 }
 
-DeviceBatch UploadTokens(Backend& backend, Stream stream, const std::vector<int32_t>& ids,
-                         int64_t first_position) {
+DeviceBatch UploadTokens(Backend& backend, Stream stream, const std::vector<int32_t>& ids, int64_t cached,
+                         int64_t row_offset) {
   DeviceBatch device;
   device.tokens = static_cast<int64_t>(ids.size());
   std::vector<int32_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first_position));
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached + row_offset));
   device.ids = UploadInts(backend, stream, ids, device.tokens);
   device.positions = UploadInts(backend, stream, positions, device.tokens);
   const int32_t length = static_cast<int32_t>(ids.size());
-  device.segments.push_back({0, length, 0, static_cast<int32_t>(first_position) + length});
+  device.segments.push_back({0, length, 0, static_cast<int32_t>(cached) + length});
   return device;
 }
 

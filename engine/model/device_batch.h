@@ -6,13 +6,14 @@
 
 #include "data/loader/batch.h"
 #include "engine/backend/backend.h"
+#include "engine/model/rope_table.h"
 
 namespace ftune {
 
 struct DeviceBatch {
   int64_t tokens = 0;
   Tensor ids;        // [1, tokens] i32
-  Tensor positions;  // [1, tokens] i32
+  Tensor positions;  // [1, tokens] i32: rows of the position tables
   // The rows whose next token is learned, and those tokens: the first trained_tokens entries of [1, tokens]
   // i32.
   Tensor trained_rows;
@@ -23,11 +24,11 @@ struct DeviceBatch {
   std::vector<AttentionSegment> segments;
 };
 
-DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch);
+DeviceBatch UploadBatch(Backend& backend, Stream stream, const Batch& batch, const PositionRows& rows);
 
-// New tokens of one sequence for generation: no labels, positions from `first_position`, attending to a
-// cache.
-DeviceBatch UploadTokens(Backend& backend, Stream stream, const std::vector<int32_t>& ids,
-                         int64_t first_position);
+// New tokens of one sequence for generation: no labels, attending to a cache of the `cached` tokens before
+// them. `row_offset` is that of PositionRows for the whole text.
+DeviceBatch UploadTokens(Backend& backend, Stream stream, const std::vector<int32_t>& ids, int64_t cached,
+                         int64_t row_offset);
 
 }  // namespace ftune

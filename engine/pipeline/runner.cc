@@ -40,7 +40,7 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
     if (action.kind == ActionKind::kForward) {
       if (in_flight.empty() && stop()) return false;
       InFlight& flight = in_flight[action.microbatch];
-      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch]);
+      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.position_rows());
       Forward(flight, MakeContext(flight, coordinates));
       continue;
     }
@@ -102,7 +102,7 @@ void Runner::BackwardWeight(InFlight& flight, const Context& context) {
 
 void Runner::Evaluate(const Batch& batch, const Tensor& loss) {
   InFlight flight;
-  flight.batch = UploadBatch(backend_, stream_, batch);
+  flight.batch = UploadBatch(backend_, stream_, batch, model_.position_rows());
   const Context context = {.backend = backend_, .stream = stream_, .batch = flight.batch, .loss = loss};
   Tensor x;
   for (auto& block : model_.blocks()) x = block->Forward(context, x, nullptr, true);

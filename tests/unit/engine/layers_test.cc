@@ -18,7 +18,8 @@ class BlockProbe {
  public:
   BlockProbe(const TinyOptions& options, size_t block)
       : backend_(MakeCpu()), trainer_(*backend_, options), block_(*trainer_.model->blocks()[block]) {
-    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4));
+    batch_ =
+        UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->position_rows());
     loss_ = backend_->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     input_ = Random(kTokens, options.config.hidden_size, 1);
     upstream_ = Random(kTokens, options.config.hidden_size, 2);
@@ -122,6 +123,21 @@ TEST_CASE("decoder block") {
   }
 }
 
+TEST_CASE("every architecture's blocks") {
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    CAPTURE(config.architecture->names.layers);
+    TinyOptions options;
+    options.config = config;
+    for (size_t block = 0; block < 5; ++block) {
+      CAPTURE(block);
+      BlockProbe probe(options, block);
+      probe.Backward();
+      if (block > 0) probe.CheckInput();
+      probe.CheckParameters();
+    }
+  }
+}
+
 TEST_CASE("decoder block with LoRA, with and without dropout") {
   for (const double dropout : {0.0, 0.25}) {
     TinyOptions options = Everything();
@@ -164,7 +180,7 @@ TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   const double got = trainer.Run({batch}).loss;
 
   // From whole logits, in double precision.
-  const DeviceBatch device = UploadBatch(*backend, Stream(), batch);
+  const DeviceBatch device = UploadBatch(*backend, Stream(), batch, {});
   const Context context = {.backend = *backend, .stream = Stream(), .batch = device};
   Tensor x;
   auto& blocks = trainer.model->blocks();

@@ -57,6 +57,21 @@ TEST_CASE("meta counts what the CPU allocates") {
   }
 }
 
+TEST_CASE("meta counts what the CPU allocates, for every architecture") {
+  using Mode = RecomputePolicy::Mode;
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    for (const bool lora : {false, true}) {
+      for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+        TinyOptions options;
+        options.config = config;
+        options.lora = lora;
+        options.step.recompute = {mode, 2};
+        CheckMetaEqualsCpu(options, 2);
+      }
+    }
+  }
+}
+
 TEST_CASE("all memory is given back") {
   auto cpu = MakeCpu();
   { TrainTwoSteps(*cpu, TinyOptions()); }
