@@ -108,7 +108,8 @@ T Load(const std::byte* from) {
 
 void DequantizeBlock(DType dtype, const std::byte* from, const BlockQuantLayout& layout, int64_t block,
                      float* values) {
-  const float scale = BlockScale(dtype, from, layout, block);
+  float scale;
+  BlockScales(dtype, from, layout, block, 1, &scale);
   if (IsFourBit(dtype)) {
     const std::byte* codes = from + block * kQuantBlock / 2;
     const std::array<float, 16>& table = FourBitValues(dtype);
@@ -176,12 +177,20 @@ void QuantizeScales(DType dtype, int64_t count, std::span<const float> scales, s
   std::memcpy(to + layout.mean, &mean, sizeof(float));
 }
 
-float BlockScale(DType dtype, const std::byte* from, const BlockQuantLayout& layout, int64_t block) {
+void BlockScales(DType dtype, const std::byte* from, const BlockQuantLayout& layout, int64_t first,
+                 int64_t count, float* scales) {
   constexpr int64_t kFloat = sizeof(float);
-  if (!IsFourBit(dtype)) return Load<float>(from + layout.scales + block * kFloat);
-  const float value = DynamicMap::Signed().values()[Load<uint8_t>(from + layout.scales + block)];
-  const float product = value * Load<float>(from + layout.outer + block / kQuantScaleBlock * kFloat);
-  return product + Load<float>(from + layout.mean);
+  if (!IsFourBit(dtype)) {
+    std::memcpy(scales, from + layout.scales + first * kFloat, count * kFloat);
+    return;
+  }
+  const std::array<float, DynamicMap::kSize>& map = DynamicMap::Signed().values();
+  const auto mean = Load<float>(from + layout.mean);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t block = first + i;
+    const auto outer = Load<float>(from + layout.outer + block / kQuantScaleBlock * kFloat);
+    scales[i] = map[Load<uint8_t>(from + layout.scales + block)] * outer + mean;
+  }
 }
 
 void DequantizeRange(DType dtype, const std::byte* from, int64_t size, int64_t first, int64_t count,

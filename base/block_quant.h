@@ -44,8 +44,9 @@ void QuantizeBlocks(DType dtype, std::span<const float> values, int64_t begin, i
 // The scales of all blocks to `to`. With one of NaN, all values of a kNF4 or kFP4 tensor are NaN.
 void QuantizeScales(DType dtype, int64_t count, std::span<const float> scales, std::byte* to);
 
-// The scale of one block of a tensor of `count` values at `from`.
-float BlockScale(DType dtype, const std::byte* from, const BlockQuantLayout& layout, int64_t block);
+// The scales of `count` blocks from block `first` on, of a tensor at `from` with that layout.
+void BlockScales(DType dtype, const std::byte* from, const BlockQuantLayout& layout, int64_t first,
+                 int64_t count, float* scales);
 
 // Values [first, first + count) of a tensor of `size` values at `from`.
 void DequantizeRange(DType dtype, const std::byte* from, int64_t size, int64_t first, int64_t count,

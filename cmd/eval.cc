@@ -20,6 +20,7 @@ struct Options {
   std::string model;
   std::string data;
   std::string adapter;
+  std::string quantize;
   std::string chat_template = "auto";
   int64_t sequence_len = 2048;
   bool train_on_inputs = false;
@@ -30,7 +31,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   if (!options.adapter.empty()) source.adapter = options.adapter;
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.max_position);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, source.adapter, length));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
+                         OpenSession(source.model, source.adapter, length, options.quantize));
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
@@ -72,6 +74,7 @@ void AddEval(CLI::App& app, Invocation& invocation) {
   command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
   command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
   command->add_option("--adapter", options->adapter, "A PEFT adapter's folder");
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
   command->add_option("--sequence-len", options->sequence_len, "Longest sample, in tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))

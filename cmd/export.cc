@@ -20,6 +20,7 @@ namespace {
 
 struct Options {
   std::string source;
+  std::string quantize;
   std::string base;
   std::string out;
   std::string format = "hf";
@@ -55,7 +56,7 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::file
   std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
   std::erase_if(ids, [&](int32_t id) { return id >= session.loaded.files.config.vocab_size; });
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0, ""));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
   double worst = 0.0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -93,7 +94,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .message = StrCat(options.source, " is an adapter, which is in PEFT's format already"),
                        .hint = "give --merge for a model with the adapter's change in its weights"});
   }
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(run.model, run.adapter, 0));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(run.model, run.adapter, 0, options.quantize));
   FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *session.loaded.model));
   const std::vector<OutputTensor> tensors =
       ModelTensors(*session.backend, Stream(), *session.loaded.model, dtype, session.loaded.lora_scale());
@@ -116,6 +117,7 @@ void AddExport(CLI::App& app, Invocation& invocation) {
   command->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model")
       ->required();
   command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--out", options->out, "The folder to write")->required();
   command->add_option("--format", options->format, "hf")->capture_default_str();
   command

@@ -1,6 +1,7 @@
 // What the commands that use a finished model have in common: a device, the model, its tokenizer.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,9 +21,13 @@ struct ModelSession {
 };
 
 // `model` is a model's folder or a .gguf file, `adapter` a PEFT folder. max_length as in LoadModelOptions.
+// `quantize` is what --quantize says: how to quantise the model, or nothing: as the adapter's base was.
 absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
                                          const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length);
+                                         int64_t max_length, const std::string& quantize);
+
+// Declares --quantize.
+void AddQuantizeOption(CLI::App& command, std::string& quantize);
 
 // A CPU device with all cores.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);

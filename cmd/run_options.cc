@@ -10,6 +10,8 @@
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
+#include "engine/format/adapter_base.h"
+#include "engine/format/quantized_weights.h"
 #include "engine/format/rope_reader.h"
 
 namespace ftune {
@@ -61,6 +63,20 @@ DType ToDType(WeightType type) {
       return DType::kF16;
   }
   return DType::kF32;
+}
+
+std::optional<DType> ToDType(Quantization quantize) {
+  switch (quantize) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kNf4:
+      return DType::kNF4;
+    case Quantization::kFp4:
+      return DType::kFP4;
+    case Quantization::kInt8:
+      return DType::kInt8;
+  }
+  return std::nullopt;
 }
 
 LoraOptions ToLoraOptions(const AdapterSection& adapter) {
@@ -127,6 +143,14 @@ absl::Status ApplyInitFrom(const LoadedRecipe& loaded, ModelPlan& plan) {
   }
   if (is_adapter) {
     plan.options.lora_folder = from;
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(from));
+    if (quantize != plan.options.quantize) {
+      ErrorDetail detail = loaded.At("adapter.quantize");
+      detail.found = QuantizationName(plan.options.quantize);
+      detail.expected =
+          StrCat(QuantizationName(quantize), ", which the adapter in model.init_from was trained on");
+      return UsageError(detail);
+    }
   } else {
     plan.model_path = from;
   }
@@ -246,6 +270,7 @@ absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded) {
   }
   if (recipe.adapter) {
     options.new_lora = ToLoraOptions(*recipe.adapter);
+    options.quantize = ToDType(*recipe.adapter->quantize);
     options.trainable = [](const std::string&) { return false; };
   } else {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<std::regex> frozen, CompileFreeze(loaded));

@@ -18,9 +18,11 @@
 #include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "engine/format/adapter_base.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
@@ -89,6 +91,7 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
 absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
                                                  const RunPaths& paths) {
   if (loaded.lora) {
+    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
                                    loaded.files.path.string(), paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
@@ -179,9 +182,19 @@ class TrainRun {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
+    if (model_.quantize) progress_.Say(DescribeQuantized());
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
+  }
+
+  std::string DescribeQuantized() const {
+    const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+    constexpr double kMiB = 1 << 20;
+    return absl::StrFormat("quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+                           std::string(QuantizationName(model_.quantize)), weights.count,
+                           static_cast<double>(weights.source_bytes) / kMiB,
+                           static_cast<double>(weights.bytes) / kMiB);
   }
 
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {

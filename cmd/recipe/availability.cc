@@ -23,8 +23,6 @@ std::vector<Limit> Limits() {
       {"model.rope_scaling.rope_type",
        {"default", "linear", "dynamic", "yarn", "llama3"},
        "longrope's factors are found with the model: they stand in its config.json"},
-      {"adapter.kind", {"lora"}, "use lora, which trains the same adapter on unquantised weights"},
-      {"adapter.quantize", {"auto", "none"}},
       {"adapter.modules_to_save"},
       {"adapter.use_rslora", {}, "set lora_alpha to lora_alpha × √lora_r instead"},
       {"adapter.use_dora"},

@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
+#include "engine/model/modules.h"
 
 namespace ftune {
 
@@ -39,10 +40,16 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
     adapter = MakeLoraFactory(*loaded.lora, *loaded.targets);
   }
 
-  const StorageOptions storage = {
+  StorageOptions storage = {
       .trainable = options.trainable ? options.trainable : [](const std::string&) { return false; },
       .trainable_dtype = options.trainable_dtype,
-      .frozen_dtype = options.frozen_dtype};
+      .frozen_dtype = options.frozen_dtype,
+      .quantize = options.quantize};
+  if (options.quantize) {
+    const std::vector<std::string> linears = LinearModules(config);
+    storage.quantized_modules = {linears.begin(), linears.end()};
+    loaded.quantize = options.quantize;
+  }
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.max_position;
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(adapter)),

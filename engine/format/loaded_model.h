@@ -19,6 +19,7 @@ struct LoadedModel {
   std::unique_ptr<Model> model;
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
+  std::optional<DType> quantize;  // what the decoder's frozen linear weights were quantised to
 
   double lora_scale() const { return lora ? lora->alpha / static_cast<double>(lora->rank) : 0.0; }
 };
@@ -36,6 +37,8 @@ struct LoadModelOptions {
   std::function<bool(const std::string& name)> trainable;
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
+  // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
+  std::optional<DType> quantize;
   std::optional<ModelContext> context;  // instead of the model's
   // A new adapter (its A and B are drawn from `seed`), or one from a PEFT folder.
   std::optional<LoraOptions> new_lora;

@@ -1,6 +1,6 @@
-// The engine against PyTorch, transformers and peft: a tiny random model of every family, full and LoRA, f32.
-// The values were made by tests/golden/make_golden.py, which computes each sample alone; here they are
-// packed.
+// The engine against PyTorch, transformers and peft: a tiny random model of every family, full and LoRA, f32;
+// and LoRA on bases that are quantised as bitsandbytes does. The values were made by
+// tests/golden/make_golden.py and qlora_golden.py, which compute each sample alone; here they are packed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "base/safetensors.h"
 #include "base/strings.h"
 #include "engine/format/loaded_model.h"
+#include "engine/format/quantized_weights.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/generate.h"
 #include "tests/unit/engine/tiny.h"
@@ -25,7 +26,7 @@ std::string Golden(const std::string& path) { return StrCat(FTUNE_SOURCE_DIR, "/
 class Fixture {
  public:
   explicit Fixture(const std::string& name) {
-    auto file = SafetensorsFile::Open(Golden(StrCat("fixtures/", name, ".safetensors")));
+    auto file = SafetensorsFile::Open(Golden(StrCat(name, ".safetensors")));
     REQUIRE_MESSAGE(file.ok(), std::string(file.status().message()));
     file_ = std::make_unique<SafetensorsFile>(*std::move(file));
   }
@@ -44,7 +45,7 @@ class Fixture {
 };
 
 std::vector<Batch> GoldenBatches() {
-  const Fixture fixture("batches");
+  const Fixture fixture("fixtures/batches");
   const auto ids = fixture.Get<int32_t>("batches.ids");
   const auto positions = fixture.Get<int32_t>("batches.positions");
   const auto labels = fixture.Get<int32_t>("batches.labels");
@@ -69,16 +70,29 @@ std::vector<Batch> GoldenBatches() {
   return batches;
 }
 
+struct Case {
+  std::string model;
+  bool lora = false;
+  std::optional<DType> quantize = std::nullopt;
+
+  std::string mode() const {
+    if (quantize) return std::string(QuantizationName(quantize));
+    return lora ? "lora" : "full";
+  }
+  std::string prefix() const { return mode() + "."; }
+  Fixture fixture() const { return Fixture(StrCat(quantize ? "quantized/" : "fixtures/", model)); }
+};
+
 // A model of the golden set with its optimizer and step.
 struct GoldenRun {
-  GoldenRun(const std::string& name, bool lora, const OptimizerOptions& optimizer_options,
-            std::optional<float> max_grad_norm)
+  GoldenRun(const Case& c, const OptimizerOptions& optimizer_options, std::optional<float> max_grad_norm)
       : backend(MakeCpu(1)) {
     LoadModelOptions options;
     options.max_length = 64;
-    options.trainable = [lora](const std::string&) { return !lora; };
-    if (lora) options.lora_folder = Golden(StrCat("models/", name, "-lora"));
-    auto opened = LoadModel(*backend, Stream(), Golden(StrCat("models/", name)), options);
+    options.trainable = [lora = c.lora](const std::string&) { return !lora; };
+    options.quantize = c.quantize;
+    if (c.lora) options.lora_folder = Golden(StrCat("models/", c.model, "-lora"));
+    auto opened = LoadModel(*backend, Stream(), Golden(StrCat("models/", c.model)), options);
     REQUIRE_MESSAGE(opened.ok(), std::string(opened.status().message()));
     loaded = *std::move(opened);
     optimizer = std::make_unique<Optimizer>(*backend, Stream(), *loaded.model, optimizer_options);
@@ -125,12 +139,6 @@ void CheckClose(double got, double want, double epsilons, const std::string& wha
   CHECK(std::abs(got - want) <= epsilons * kEpsilon * std::max(1.0, std::abs(want)));
 }
 
-struct Case {
-  std::string model;
-  bool lora;
-  std::string prefix() const { return lora ? "lora." : "full."; }
-};
-
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* model :
@@ -138,6 +146,10 @@ std::vector<Case> Cases() {
     cases.push_back({model, false});
     cases.push_back({model, true});
   }
+  cases.push_back({"llama", true, DType::kNF4});
+  cases.push_back({"llama", true, DType::kFP4});
+  cases.push_back({"qwen2", true, DType::kNF4});
+  cases.push_back({"qwen2", true, DType::kInt8});
   return cases;
 }
 
@@ -145,9 +157,9 @@ TEST_CASE("logits equal transformers'") {
   const std::vector<Batch> batches = GoldenBatches();
   for (const Case& c : Cases()) {
     CAPTURE(c.model);
-    CAPTURE(c.lora);
-    const Fixture fixture(c.model);
-    GoldenRun run(c.model, c.lora, {}, std::nullopt);
+    CAPTURE(c.mode());
+    const Fixture fixture = c.fixture();
+    GoldenRun run(c, {}, std::nullopt);
     const std::vector<float> want = fixture.Get<float>(c.prefix() + "logits");
     const int64_t vocab = run.loaded.files.config.vocab_size;
     double worst = 0.0, largest = 0.0;
@@ -169,9 +181,9 @@ TEST_CASE("loss and every gradient equal PyTorch's") {
   const std::vector<Batch> batches = GoldenBatches();
   for (const Case& c : Cases()) {
     CAPTURE(c.model);
-    CAPTURE(c.lora);
-    const Fixture fixture(c.model);
-    GoldenRun run(c.model, c.lora, {}, std::nullopt);
+    CAPTURE(c.mode());
+    const Fixture fixture = c.fixture();
+    GoldenRun run(c, {}, std::nullopt);
     const StepOutput output = run.Run(batches[0], 1, 0.0);
     CheckClose(output.loss, fixture.Get<float>(c.prefix() + "loss")[0], 8, "loss");
     const NamedGradients got = run.Values([](Parameter& p) { return p.gradient; });
@@ -182,11 +194,11 @@ TEST_CASE("loss and every gradient equal PyTorch's") {
 TEST_CASE("20 steps of AdamW give PyTorch's losses and moments") {
   const std::vector<Batch> batches = GoldenBatches();
   for (const Case& c : Cases()) {
-    const Fixture fixture(c.model);
+    const Fixture fixture = c.fixture();
     if (!fixture.Has(c.prefix() + "adamw.loss")) continue;
     CAPTURE(c.model);
-    CAPTURE(c.lora);
-    GoldenRun run(c.model, c.lora, {.weight_decay = 0.1f}, 1.0f);
+    CAPTURE(c.mode());
+    GoldenRun run(c, {.weight_decay = 0.1f}, 1.0f);
     const LrOptions schedule = {.peak = 1e-3, .warmup_steps = 3, .total_steps = 20};
     const auto losses = fixture.Get<float>(c.prefix() + "adamw.loss");
     const auto norms = fixture.Get<float>(c.prefix() + "adamw.grad_norm");
@@ -209,11 +221,11 @@ TEST_CASE("20 steps of AdamW give PyTorch's losses and moments") {
 TEST_CASE("20 steps of SGD give PyTorch's weights") {
   const std::vector<Batch> batches = GoldenBatches();
   for (const Case& c : Cases()) {
-    const Fixture fixture(c.model);
+    const Fixture fixture = c.fixture();
     if (!fixture.Has(c.prefix() + "sgd.loss")) continue;
     CAPTURE(c.model);
-    CAPTURE(c.lora);
-    GoldenRun run(c.model, c.lora, {.kind = OptimizerKind::kSgd}, std::nullopt);
+    CAPTURE(c.mode());
+    GoldenRun run(c, {.kind = OptimizerKind::kSgd}, std::nullopt);
     const auto losses = fixture.Get<float>(c.prefix() + "sgd.loss");
     for (size_t i = 0; i < batches.size(); ++i) {
       CheckClose(run.Run(batches[i], i + 1, 0.05).loss, losses[i], 64, StrCat("loss of step ", i));
