@@ -21,9 +21,11 @@
 #include "cmd/stop_signal.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/format/adapter_base.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
@@ -89,6 +91,7 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
 absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
                                                  const RunPaths& paths) {
   if (loaded.lora) {
+    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
                                    loaded.files.path.string(), paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
@@ -189,17 +192,26 @@ class TrainRun {
     if (data_.added && !data_.added->ids.empty()) {
       FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_recipe_, *model_.model));
     }
+    if (model_.quantize) progress_.Say(DescribeQuantized());
     if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
       const AdapterSection& adapter = *recipe().adapter;
       const double peak = *recipe().optimizer.learning_rate;
-      SetLoraPlusRates(
-          model_.model->parameters(),
-          {.ratio = *adapter.loraplus_lr_ratio,
-           .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
+      SetLoraPlusRates(model_.model->parameters(),
+                       {.ratio = *adapter.loraplus_lr_ratio,
+                        .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
+  }
+
+  std::string DescribeQuantized() const {
+    const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+    constexpr double kMiB = 1 << 20;
+    return absl::StrFormat("quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+                           std::string(QuantizationName(model_.quantize)), weights.count,
+                           static_cast<double>(weights.source_bytes) / kMiB,
+                           static_cast<double>(weights.bytes) / kMiB);
   }
 
   void WarnOfWarmup(const LrOptions& rate) {

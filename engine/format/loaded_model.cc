@@ -9,6 +9,7 @@
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/untied_weights.h"
+#include "engine/model/modules.h"
 
 namespace ftune {
 namespace {
@@ -81,6 +82,14 @@ absl::Status GrowVocabulary(const LoadModelOptions& options, std::vector<PeftAda
   return absl::OkStatus();
 }
 
+absl::Status ManyOnQuantized(const LoadModelOptions& options) {
+  return UsageError({.file = options.adapters.back().string(),
+                     .message = "several adapters on a quantised base are not supported",
+                     .found = StrCat(options.adapters.size(), " adapters"),
+                     .expected = "one",
+                     .hint = "merge the first with `ftune export --merge`, then the next into the result"});
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,
@@ -120,7 +129,14 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   StorageOptions storage = {
       .trainable = options.trainable ? options.trainable : [](const std::string&) { return false; },
       .trainable_dtype = options.trainable_dtype,
-      .frozen_dtype = options.frozen_dtype};
+      .frozen_dtype = options.frozen_dtype,
+      .quantize = options.quantize};
+  if (options.quantize) {
+    if (adapters.size() > 1) return ManyOnQuantized(options);
+    const std::vector<std::string> linears = LinearModules(config);
+    storage.quantized_modules = {linears.begin(), linears.end()};
+    loaded.quantize = options.quantize;
+  }
   AdapterFactories factories;
   if (!adapters.empty()) {
     const Adapter& last = adapters.back();

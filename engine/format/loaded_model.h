@@ -22,6 +22,7 @@ struct LoadedModel {
   // The adapter, if the model has one.
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
+  std::optional<DType> quantize;  // what the decoder's frozen linear weights were quantised to
 };
 
 // Positions scaled to a longer context than the model was made for.
@@ -37,6 +38,8 @@ struct LoadModelOptions {
   std::function<bool(const std::string& name)> trainable;
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
+  // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
+  std::optional<DType> quantize;
   std::optional<ModelContext> context;  // instead of the model's
 
   std::optional<RowGrowth> growth;         // of embedding and head, for added tokens

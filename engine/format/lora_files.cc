@@ -109,7 +109,6 @@ void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const
   }
 }
 
-
 bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
   const auto& names = config.architecture->names;
   return IsSaved(StrCat(names.embedding, ".weight"), options.modules_to_save) ||

@@ -35,5 +35,7 @@ struct AdaptableModule {
 
 // In the order of the model. `all-linear` means those of kind kLinear.
 std::vector<AdaptableModule> AdaptableModules(const ModelConfig& config);
+// The names of those of kind kLinear.
+std::vector<std::string> LinearModules(const ModelConfig& config);
 
 }  // namespace ftune

@@ -13,7 +13,9 @@
 namespace ftune::testing {
 namespace {
 
-std::string Golden(const std::string& name) { return StrCat(FTUNE_SOURCE_DIR, "/tests/golden/models/", name); }
+std::string Golden(const std::string& name) {
+  return StrCat(FTUNE_SOURCE_DIR, "/tests/golden/models/", name);
+}
 
 std::vector<float> RowsOf(CpuBackend& backend, Model& model, const std::string& name) {
   const Parameter* p = model.Find(name);
@@ -30,7 +32,8 @@ TEST_CASE("added tokens: the tokenizer knows them, and those it had stay") {
   REQUIRE(before.ok());
   const int64_t size = (*before)->vocab_size();
   TempFolder folder;
-  const auto added = WriteExtendedTokenizer(*base, {"<tool>", "<|im_end|>", "</tool>", "<tool>"}, folder.path());
+  const auto added =
+      WriteExtendedTokenizer(*base, {"<tool>", "<|im_end|>", "</tool>", "<tool>"}, folder.path());
   REQUIRE(added.ok());
   CHECK(added->texts == std::vector<std::string>{"<tool>", "</tool>"});
   CHECK(added->known == size);
