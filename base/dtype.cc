@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/block_quant.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -17,7 +18,7 @@ struct Row {
   bool is_float;
 };
 
-constexpr std::array<Row, 16> kRows = {{
+constexpr std::array<Row, 19> kRows = {{
     {DType::kF32, "f32", "F32", "float32", 1, 4, true},
     {DType::kF16, "f16", "F16", "float16", 1, 2, true},
     {DType::kBF16, "bf16", "BF16", "bfloat16", 1, 2, true},
@@ -34,6 +35,9 @@ constexpr std::array<Row, 16> kRows = {{
     {DType::kQ4_0, "q4_0", "", "", 32, 18, true},
     {DType::kQ4_1, "q4_1", "", "", 32, 20, true},
     {DType::kQ8_0, "q8_0", "", "", 32, 34, true},
+    {DType::kNF4, "nf4", "", "", 64, 33, true},
+    {DType::kFP4, "fp4", "", "", 64, 33, true},
+    {DType::kInt8, "int8_blocks", "", "", 64, 68, true},
 }};
 
 const Row& RowOf(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -50,7 +54,10 @@ static_assert(RowsAreInEnumOrder());
 
 int64_t BlockSize(DType dtype) { return RowOf(dtype).block_size; }
 int64_t BlockBytes(DType dtype) { return RowOf(dtype).block_bytes; }
-int64_t BytesFor(DType dtype, int64_t count) { return count / BlockSize(dtype) * BlockBytes(dtype); }
+int64_t BytesFor(DType dtype, int64_t count) {
+  if (IsQuantizedWhole(dtype)) return BlockQuantLayout(dtype, count).bytes;
+  return count / BlockSize(dtype) * BlockBytes(dtype);
+}
 bool IsFloat(DType dtype) { return RowOf(dtype).is_float; }
 std::string_view Name(DType dtype) { return RowOf(dtype).name; }
 std::string_view SafetensorsName(DType dtype) { return RowOf(dtype).safetensors; }

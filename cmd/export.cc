@@ -20,6 +20,7 @@ namespace {
 
 struct Options {
   std::string source;
+  std::string quantize;
   std::string base;
   std::vector<std::string> adapters;
   std::string out;
@@ -56,7 +57,7 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::file
   std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
   std::erase_if(ids, [&](int32_t id) { return id >= session.loaded.files.config.vocab_size; });
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}, ""));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
   double worst = 0.0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -101,8 +102,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .hint = "give --merge for a model with the adapter's change in its weights"});
   }
   run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
-                         OpenSession(run.model, {.adapters = run.adapters, .for_merging = true}));
+  FTUNE_ASSIGN_OR_RETURN(
+      ModelSession session,
+      OpenSession(run.model, {.adapters = run.adapters, .for_merging = true}, options.quantize));
   LoadedModel& loaded = session.loaded;
   FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, loaded.files));
   const std::vector<OutputTensor> tensors = ModelTensors(*session.backend, Stream(), *loaded.model, dtype,
@@ -133,6 +135,7 @@ void AddExport(CLI::App& app, Invocation& invocation) {
                    "An adapter to merge into the source; several are merged in the order given")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--out", options->out, "The folder to write")->required();
   command->add_option("--format", options->format, "hf")->capture_default_str();
   command

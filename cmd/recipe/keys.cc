@@ -35,7 +35,11 @@ void AddModel(KeyTable& table) {
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
        MakeField("init_from", &S::init_from, NullOr(Path()),
-                 "A checkpoint to start from: its weights only.")});
+                 "A checkpoint to start from: its weights only."),
+       MakeField("added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
+                 "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
+                 "trained and saved, with an adapter too.",
+                 {"tokens", "add_tokens"})});
 
   table.SetRequired("model.path");
 

@@ -12,9 +12,9 @@ namespace ftune {
 
 // What the name of a GGUF tensor says.
 struct GgufTensorRole {
-  int64_t layer = -1;         // -1 outside the layers
-  std::string_view part;      // "attn_q"
-  std::string_view suffix;    // "weight" or "bias"
+  int64_t layer = -1;          // -1 outside the layers
+  std::string_view part;       // "attn_q"
+  std::string_view suffix;     // "weight" or "bias"
   std::string_view hf_module;  // "self_attn.q_proj"
 };
 // Nothing for a tensor that the architecture does not have. Views are into `name` and static text.

@@ -109,8 +109,6 @@ void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const
   }
 }
 
-std::string_view LastComponent(std::string_view module) { return module.substr(module.rfind('.') + 1); }
-
 bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
   const auto& names = config.architecture->names;
   return IsSaved(StrCat(names.embedding, ".weight"), options.modules_to_save) ||
@@ -156,7 +154,9 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
   ParameterStore store;
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
+  // The base's, and this adapter's in place of those of the one that the model has.
   std::vector<Parameter*> parameters = model.parameters();
+  std::erase_if(parameters, [](const Parameter* p) { return IsAdapterParameter(p->name); });
   for (Parameter& p : store.parameters()) parameters.push_back(&p);
   FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, parameters, targets, adapter));
 

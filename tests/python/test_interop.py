@@ -14,12 +14,13 @@ import re
 import shutil
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
@@ -64,7 +65,7 @@ class Case:
         self.texts = write_jsonl(folder / "texts.jsonl", TEXTS)
 
     def train(self, **sections):
-        """Two steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
+        """A few steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
         recipe = {
             "output_dir": str(self.folder / "run"),
             "model": {"path": str(TINY)},
@@ -170,8 +171,10 @@ def _peft_adapter(case, **config):
     model = get_peft_model(reference.load(TINY), LoraConfig(task_type="CAUSAL_LM", **config))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or "lora_embedding_A" in name:
                 parameter.normal_(std=0.3)
+            elif "lora_magnitude" in name or "modules_to_save" in name:
+                parameter.mul_(torch.empty_like(parameter).uniform_(0.8, 1.2))
     model.save_pretrained(case.folder / "peft")
     return case.folder / "peft"
 
@@ -200,14 +203,19 @@ def test_go_on_from_adapter(case):
         assert got[name].equal(tensor), name
 
 
-def _check_merged(merged, base, adapter):
-    """Merged weights are what peft merges, and all of them are there."""
-    want = reference.load(base, adapter).merge_and_unload().state_dict()
-    got = reference.load(merged).state_dict()
-    assert got.keys() == want.keys()
+def _check_same_weights(got, want):
+    assert got.keys() == want.keys(), sorted(got.keys() ^ want.keys())
     for name, tensor in want.items():
         error = (got[name] - tensor).abs().max().item()
         assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+
+
+def _check_merged(merged, base, *adapters):
+    """Merged weights are what peft merges, one adapter after the other, and all of them are there."""
+    model = reference.load(base)
+    for adapter in adapters:
+        model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    _check_same_weights(reference.load(merged).state_dict(), model.state_dict())
 
 
 def test_merge(case):
@@ -220,6 +228,118 @@ def test_merge(case):
     _check_merged(merged, TINY, run / "adapter")
     case.check_loss(reference.load(merged), merged, TINY, "--adapter", run / "adapter")
     case.check_loss(reference.load(merged), merged, merged)
+
+
+SOME = ["q_proj", "down_proj"]
+# What is trained on which base (its head tied, or not), and what peft rightly warns of.
+KINDS = {
+    "rslora": (True, dict(use_rslora=True)),
+    "dora": (True, dict(use_dora=True)),
+    "patterns": (True, dict(rank_pattern={r"1\..*q_proj": 2, "q_proj": 3}, alpha_pattern={"mlp.*": 3})),
+    "saved": (False, dict(target_modules=SOME, modules_to_save=["embed_tokens", "lm_head", "norm"])),
+    "saved-tied": (True, dict(target_modules=SOME, modules_to_save=["embed_tokens", "model.norm"])),
+    "saved-head": (True, dict(target_modules=SOME, modules_to_save=["lm_head"])),
+    "ends": (False, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "ends-tied": (True, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "dora-ends": (True, dict(target_modules=["v_proj", "embed_tokens", "lm_head"], use_dora=True)),
+    "loraplus": (True, dict(target_modules=[*SOME, "embed_tokens"], loraplus_lr_ratio=4,
+                            loraplus_lr_embedding=0.005)),
+}
+
+
+def _untied(case):
+    """tiny-chat with a head of its own."""
+    base = case.folder / "untied"
+    if not base.exists():
+        shutil.copytree(TINY, base)
+        tensors = load_file(base / "model.safetensors")
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].flip(0).contiguous()
+        save_file(tensors, base / "model.safetensors", {"format": "pt"})
+        config = json.loads((base / "config.json").read_text()) | {"tie_word_embeddings": False}
+        (base / "config.json").write_text(json.dumps(config))
+    return base
+
+
+def _load_quietly(base, adapter, tied_ends):
+    """peft warns of nothing, but where embedding and tied head part, that they do."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = reference.load(base, adapter)
+    said = [str(w.message) for w in said if "tie" not in str(w.message) or not tied_ends]
+    assert not [text for text in said if "torch_dtype" not in text], said
+    return model
+
+
+def test_adapter_kinds(case):
+    """Each kind of adapter: trained, loaded by peft, merged as peft merges it."""
+    for name, (tied, adapter) in KINDS.items():
+        base = TINY if tied else _untied(case)
+        run = case.train(output_dir=str(case.folder / name), model={"path": str(base)},
+                         adapter={"lora_r": 4, "lora_alpha": 8, **adapter},
+                         train={"global_batch_size": 1, "max_steps": 3, "num_epochs": 3, "eval_steps": 1})
+        folder = run / "adapter"
+        tensors = load_file(folder / "adapter_model.safetensors")
+        assert all(t.any() and t.isfinite().all() for t in tensors.values()), name
+        parted = name in ("ends-tied", "dora-ends", "loraplus")
+        model = _load_quietly(base, folder, parted)
+        loaded = {n.replace(".default", ""): p for n, p in model.named_parameters() if "default" in n}
+        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in tensors.values()), name
+        case.check_loss(model, base, base, "--adapter", folder)
+        merged = case.folder / f"{name}-merged"
+        result = case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, (name, result)
+        _check_merged(merged, base, folder)
+        assert json.loads((merged / "config.json").read_text())["tie_word_embeddings"] == (tied and not parted)
+        case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_go_on(case):
+    """What an adapter of peft's is, is kept where the recipe does not say; also from a run's folder."""
+    for name, config in (("patterns", dict(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"],
+                                           rank_pattern={"q_proj": 2}, alpha_pattern={"1.mlp.up_proj": 9})),
+                         ("dora", dict(r=3, use_dora=True, use_rslora=True, target_modules="all-linear")),
+                         ("saved", dict(r=2, target_modules=["v_proj"], modules_to_save=["lm_head"])),
+                         ("layers", dict(r=2, target_modules=["v_proj"], layers_to_transform=[1])),
+                         ("embedding", dict(r=2, target_modules=["v_proj", "embed_tokens"]))):
+        adapter = _peft_adapter(case, **config)
+        source = adapter
+        for again in ("first", "second"):
+            run = case.train(output_dir=str(case.folder / f"{name}-{again}"), adapter={"kind": "lora"},
+                             model={"path": str(TINY), "init_from": str(source)},
+                             optimizer={"name": "sgd", "learning_rate": 1e-30, "lr_scheduler": "constant",
+                                        "warmup_steps": 0})
+            source = run  # a run stands for its result
+        want = load_file(adapter / "adapter_model.safetensors")
+        got = load_file(run / "adapter" / "adapter_model.safetensors")
+        missing = {n for n in want if "base_layer" not in n} - got.keys()
+        assert not missing and not got.keys() - want.keys(), (name, missing, got.keys() - want.keys())
+        for key, tensor in got.items():
+            assert tensor.equal(want[key]), (name, key)
+        case.check_loss(reference.load(TINY, adapter), TINY, TINY, "--adapter", run / "adapter")
+        shutil.rmtree(adapter)
+
+
+def test_several_adapters(case):
+    """Adapters merged in order, each into what those before it made."""
+    first = _peft_adapter(case, r=4, lora_alpha=8, target_modules="all-linear")
+    first = first.rename(case.folder / "first")
+    second = _peft_adapter(case, r=2, use_dora=True, target_modules=["q_proj", "up_proj"])
+    second = second.rename(case.folder / "second")
+    third = _peft_adapter(case, r=2, target_modules=["embed_tokens", "v_proj"])
+    merged = []
+    for i, adapters in enumerate(([first, second, third], [second, first], [third, second])):
+        out = case.folder / f"merged-{i}"
+        options = [word for adapter in adapters for word in ("--adapter", adapter)]
+        result = case.ftune("export", TINY, *options, "--merge", "--out", out, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, result
+        _check_merged(out, TINY, *adapters)
+        case.check_loss(reference.load(out), out, TINY, *options)
+        merged.append(load_file(out / "model.safetensors"))
+    # DoRA's norm is that of the weights it meets: the order matters.
+    case.ftune("export", TINY, "--adapter", first, "--adapter", second, "--merge", "--out", case.folder / "12",
+               "--dtype", "fp32")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    assert not load_file(case.folder / "12" / "model.safetensors")[name].allclose(merged[1][name], atol=1e-4)
 
 
 def test_shards(case):

@@ -1,6 +1,7 @@
 // The engine against PyTorch, transformers and peft: a tiny random model of every family, full and LoRA, and
-// every kind of adapter, f32. The values were made by tests/golden/make_golden.py and adapters.py, which
-// compute each sample alone; here they are packed.
+// every kind of adapter, f32; and LoRA on bases that are quantised as bitsandbytes does. The values were made
+// by tests/golden/make_golden.py, adapters.py and qlora_golden.py, which compute each sample alone; here they
+// are packed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "engine/adapter/lora_names.h"
 #include "engine/format/loaded_model.h"
 #include "engine/format/peft.h"
+#include "engine/format/quantized_weights.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/generate.h"
 #include "tests/unit/engine/tiny.h"
@@ -87,6 +89,7 @@ struct Case {
   std::string adapter;  // a folder; empty: full fine-tuning
   std::string values;   // a file
   std::string prefix;   // of the tensors in it
+  std::optional<DType> quantize = std::nullopt;
 };
 
 // A model of the golden set with its optimizer and step.
@@ -96,6 +99,7 @@ struct GoldenRun {
     LoadModelOptions options;
     options.max_length = 64;
     options.trainable = [](const std::string&) { return true; };
+    options.quantize = c.quantize;
     if (!c.adapter.empty()) options.adapters = {Golden(c.adapter)};
     auto opened = LoadModel(*backend, Stream(), Golden(c.model), options);
     REQUIRE_MESSAGE(opened.ok(), std::string(opened.status().message()));
@@ -167,10 +171,18 @@ std::vector<Case> Cases() {
     cases.push_back(
         {StrCat("models/", config->base_model), folder, StrCat(folder, "/values.safetensors"), ""});
   }
+  for (const auto& [model, quantize] : {std::pair{"llama", DType::kNF4},
+                                        {"llama", DType::kFP4},
+                                        {"qwen2", DType::kNF4},
+                                        {"qwen2", DType::kInt8}}) {
+    cases.push_back({StrCat("models/", model), StrCat("models/", model, "-lora"),
+                     StrCat("quantized/", model, ".safetensors"), StrCat(QuantizationName(quantize), "."),
+                     quantize});
+  }
   std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
     return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
   });
-  REQUIRE(cases.size() >= 62);
+  REQUIRE(cases.size() >= 75);
   return cases;
 }
 

@@ -1,6 +1,10 @@
 // The counting backend's ledger against the CPU's: equal to the byte, entry by entry.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
 #include "tests/unit/engine/tiny.h"
 
 namespace ftune::testing {
@@ -81,6 +85,45 @@ TEST_CASE("meta counts what the CPU allocates, for every kind of adapter") {
       CheckMetaEqualsCpu(options, 2);
     }
   }
+}
+
+TEST_CASE("meta counts quantised bases, and loading them, as the CPU does") {
+  for (const DType dtype : {DType::kNF4, DType::kFP4, DType::kInt8}) {
+    TinyOptions options;
+    options.lora = true;
+    options.quantize = dtype;
+    CheckMetaEqualsCpu(options, 1);
+    CheckMetaEqualsCpu(options, 2);
+  }
+}
+
+TEST_CASE("a quantised base takes the memory of its bits, and no more than one wide tensor to make") {
+  TinyOptions options;
+  options.lora = true;
+  int64_t linears = 0, quantized = 0, largest = 0;
+  const std::vector<std::string> modules = LinearModules(options.config);
+  for (const ParameterShape& p : ModelParameters(options.config)) {
+    int64_t count = 1;
+    for (const int64_t d : p.shape) count *= d;
+    const bool linear = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+      return p.name == StrCat(module, ".weight");
+    });
+    if (!linear) continue;
+    linears += count;
+    quantized += BytesFor(DType::kNF4, count);
+    largest = std::max(largest, count);
+  }
+  const auto loaded = [&](const std::optional<DType>& quantize) {
+    options.quantize = quantize;
+    auto cpu = MakeCpu();
+    TinyTrainer trainer(*cpu, options);
+    return std::pair(cpu->ledger().current()[Category::kWeights], cpu->ledger().peak()[Category::kBuffers]);
+  };
+  const auto [plain, plain_buffers] = loaded(std::nullopt);
+  const auto [small, small_buffers] = loaded(DType::kNF4);
+  const auto about = [](int64_t bytes) { return doctest::Approx(static_cast<double>(bytes)).epsilon(0.02); };
+  CHECK(static_cast<double>(plain - small) == about(4 * linears - quantized));
+  CHECK(small_buffers <= 4 * largest + 3 * 4096);
 }
 
 TEST_CASE("all memory is given back") {
