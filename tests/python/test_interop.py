@@ -8,6 +8,7 @@ NAMEs choose tests. Every test has a folder of its own below --work, made anew.
 
 import argparse
 import filecmp
+import functools
 import json
 import re
 import shutil
@@ -20,10 +21,10 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+import families
 import reference
 from ftune_cli import Ftune, write_jsonl
 
@@ -374,51 +375,9 @@ def test_dtypes(case):
         case.check_loss(reference.load(out), out, out)
 
 
-def _write_small_tokenizer(folder):
-    """For the golden models, whose vocabulary is smaller than 256: lower case, digits and little else."""
-    special, letters = ["<|im_start|>", "<|im_end|>"], "abcdefghijklmnopqrstuvwxyzT0123456789.+=\n "
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    symbols = special + [byte_level.pre_tokenize_str(c)[0][0] for c in letters]
-    tokenizer = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, []))
-    tokenizer.pre_tokenizer, tokenizer.decoder = byte_level, decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    template = json.loads((TINY / "tokenizer_config.json").read_text())["chat_template"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": template}))
-
-
-def test_families(case):
-    """Every family, file dtype and dialect of config.json: trained, merged, and loaded by transformers."""
-    rows = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
-            for question, answer in (("The quick brown fox", "jumps over the lazy dog."),
-                                     ("12 + 34", "12 + 34 = 46.\n46 = 34 + 12."))]
-    chats = write_jsonl(case.folder / "small.jsonl", rows)
-    bases = sorted(path.with_name(path.name.removesuffix("-lora")) for path in MODELS.glob("*-lora"))
-    assert len(bases) >= 7, bases
-    for golden in bases:
-        base = case.folder / golden.name
-        shutil.copytree(golden, base)
-        _write_small_tokenizer(base)
-        samples = reference.chat_samples(base, rows)
-
-        def check(loaded, *arguments):
-            want, count = reference.mean_loss(loaded, samples)
-            got = case.ftune("eval", arguments[0], chats, *arguments[1:])
-            assert got["trained_tokens"] == count, (golden.name, got, count)
-            assert abs(got["eval_loss"] - want) <= LOSS_TOLERANCE, (golden.name, arguments, got, want)
-
-        check(reference.load(base), base)
-        data = {"train": [str(chats)], "eval": [str(chats)], "sequence_len": 96}
-        common = {"model": {"path": str(base)}, "data": data}
-        full = case.train(output_dir=f"{base}-full", **common)
-        check(reference.load(full / "model"), full / "model")
-        lora = case.train(output_dir=f"{base}-run", adapter={"kind": "lora", "lora_r": 2}, **common)
-        check(reference.load(base, lora / "adapter"), lora)
-        merged = Path(f"{base}-merged")
-        case.ftune("export", lora, "--merge", "--out", merged, "--dtype", "fp32")
-        check(reference.load(merged), merged)
-        _check_merged(merged, base, lora / "adapter")
+def test_family_list(case):
+    """Every golden model has its round trip below."""
+    families.check_list()
 
 
 def test_gguf(case):
@@ -468,6 +427,8 @@ def test_gguf(case):
 
 TESTS = {name.removeprefix("test_"): function for name, function in list(globals().items())
          if name.startswith("test_")}
+TESTS |= {f"family-{family.name}": functools.partial(families.round_trip, family=family)
+          for family in families.FAMILIES}
 
 
 def main():
