@@ -1,9 +1,6 @@
 #include "engine/format/gguf_model.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,74 +9,11 @@
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
+#include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
 
 namespace ftune {
 namespace {
-
-struct NamePair {
-  std::string_view gguf;
-  std::string_view hf;
-};
-
-// gguf-py's tensor_mapping, the rows of these architectures.
-constexpr std::array<NamePair, 3> kOuterNames = {{
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.norm"},
-    {"output", "lm_head"},
-}};
-constexpr std::array<NamePair, 9> kLayerNames = {{
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-}};
-
-// What the name of a tensor says. `layer` is -1 outside the layers.
-struct TensorRole {
-  int64_t layer = -1;
-  std::string_view part;    // "attn_q"
-  std::string_view suffix;  // "weight"
-  std::string_view hf_part;
-};
-
-template <size_t N>
-std::string_view Lookup(const std::array<NamePair, N>& names, std::string_view gguf) {
-  for (const NamePair& pair : names) {
-    if (pair.gguf == gguf) return pair.hf;
-  }
-  return {};
-}
-
-std::optional<TensorRole> ParseName(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  TensorRole role;
-  role.suffix = name.substr(dot + 1);
-  role.part = name.substr(0, dot);
-  if (role.suffix != "weight" && role.suffix != "bias") return std::nullopt;
-  if (!role.part.starts_with("blk.")) {
-    role.hf_part = Lookup(kOuterNames, role.part);
-  } else {
-    const char* end = role.part.data() + role.part.size();
-    const auto [rest, error] = std::from_chars(role.part.data() + 4, end, role.layer);
-    if (error != std::errc() || role.layer < 0 || rest == end || *rest != '.') return std::nullopt;
-    role.part = std::string_view(rest + 1, end);
-    role.hf_part = Lookup(kLayerNames, role.part);
-  }
-  if (role.hf_part.empty()) return std::nullopt;
-  return role;
-}
-
-std::string HfName(const TensorRole& role) {
-  if (role.layer < 0) return StrCat(role.hf_part, ".", role.suffix);
-  return StrCat("model.layers.", role.layer, ".", role.hf_part, ".", role.suffix);
-}
 
 // Settings that change the mathematics, with the value that does not.
 struct NeutralSetting {
@@ -104,24 +38,22 @@ class GgufWeights : public WeightSource {
  public:
   explicit GgufWeights(GgufFile file) : file_(std::move(file)) {}
 
-  absl::Status AddTensors(const ModelConfig& config, bool interleaved);
+  absl::Status AddTensors(const ModelConfig& config, const GgufNames& names);
   const GgufFile& file() const { return file_; }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
   void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
 
  private:
   std::string origin() const override { return file_.path().string(); }
-  absl::Status SetInterleaved(const TensorRole& role, const ModelConfig& config, SourceTensor& tensor) const;
+  absl::Status SetInterleaved(int64_t heads, const ModelConfig& config, SourceTensor& tensor) const;
 
   GgufFile file_;
   std::vector<SourceTensor> tensors_;
 };
 
-absl::Status GgufWeights::SetInterleaved(const TensorRole& role, const ModelConfig& config,
+absl::Status GgufWeights::SetInterleaved(int64_t heads, const ModelConfig& config,
                                          SourceTensor& tensor) const {
-  const bool query = role.part == "attn_q";
-  if (!query && role.part != "attn_k") return absl::OkStatus();
-  const int64_t heads = query ? config.num_heads : config.num_kv_heads;
+  if (heads == 0) return absl::OkStatus();
   if (tensor.shape.empty() || tensor.shape[0] != heads * config.head_dim) {
     return DataError({.file = tensor.file,
                       .key = tensor.name,
@@ -133,12 +65,11 @@ absl::Status GgufWeights::SetInterleaved(const TensorRole& role, const ModelConf
   return absl::OkStatus();
 }
 
-absl::Status GgufWeights::AddTensors(const ModelConfig& config, bool interleaved) {
+absl::Status GgufWeights::AddTensors(const ModelConfig& config, const GgufNames& names) {
   const std::string file = file_.path().string();
   for (const GgufTensor& tensor : file_.tensors()) {
-    // Read by ReadGgufRope, and an older form of the same.
-    if (tensor.name == "rope_freqs.weight" || tensor.name.ends_with(".attn_rot_embd")) continue;
-    const auto role = ParseName(tensor.name);
+    if (IsGgufRopeTable(tensor.name)) continue;  // ReadGgufRope reads it
+    const auto role = ParseGgufName(names, tensor.name);
     if (!role || role->layer >= config.num_layers) {
       return DataError({.file = file,
                         .key = tensor.name,
@@ -150,15 +81,15 @@ absl::Status GgufWeights::AddTensors(const ModelConfig& config, bool interleaved
                         .key = tensor.name,
                         .message = "the tensor's type is not supported",
                         .found = GgmlTypeName(tensor.ggml_type),
-                        .expected = "F32, F16, BF16, Q4_0, Q4_1 or Q8_0",
-                        .hint = "use a Q8_0 or BF16 file of the model, or the Hugging Face model"});
+                        .expected = StrCat("one of ", ReadableGgmlTypes()),
+                        .hint = "use another file of the model, or the Hugging Face model"});
     }
     SourceTensor source = {.name = HfName(*role),
                            .dtype = *tensor.dtype,
                            .shape = tensor.shape,
                            .bytes = tensor.bytes,
                            .file = file};
-    if (interleaved) FTUNE_RETURN_IF_ERROR(SetInterleaved(*role, config, source));
+    FTUNE_RETURN_IF_ERROR(SetInterleaved(InterleavedHeads(names, *role, config), config, source));
     tensors_.push_back(std::move(source));
   }
   std::sort(tensors_.begin(), tensors_.end(),
@@ -306,18 +237,13 @@ absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& 
 
 }  // namespace
 
-std::string HfTensorName(std::string_view gguf_name) {
-  const auto role = ParseName(gguf_name);
-  return role ? HfName(*role) : "";
-}
-
 absl::StatusOr<GgufModel> OpenGgufModel(const std::filesystem::path& path) {
   FTUNE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(path));
   FTUNE_ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(file));
   GgufModel model;
   FTUNE_ASSIGN_OR_RETURN(model.config, ReadConfig(file, architecture));
   auto weights = std::make_unique<GgufWeights>(std::move(file));
-  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, architecture == "llama"));
+  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, *FindGgufNames(architecture)));
   model.weights = std::move(weights);
   return model;
 }

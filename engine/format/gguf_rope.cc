@@ -7,11 +7,10 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/format/gguf_names.h"
 
 namespace ftune {
 namespace {
-
-constexpr char kFactorsTensor[] = "rope_freqs.weight";
 
 bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
   constexpr float kTolerance = 1e-4f;  // relative; the converter computes in fp32
@@ -21,13 +20,11 @@ bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
   return true;
 }
 
-// Every released Llama 3.x has low 1, high 4 and 8192 positions; others are tried in powers of two.
+// Every released Llama 3.x has low 1, high 4 and 8192 positions; other positions are tried in powers of two.
 std::optional<RopeConfig> RecoverLlama3(RopeConfig rope, const std::vector<float>& divisors, int64_t head_dim,
                                         int64_t stated_positions) {
   rope.kind = RopeKind::kLlama3;
   rope.factor = divisors.back();  // of the lowest frequency, which is scaled in full
-  rope.low_freq_factor = 1.0;
-  rope.high_freq_factor = 4.0;
   std::vector<int64_t> candidates = {8192};
   if (stated_positions > 0) candidates.insert(candidates.begin(), stated_positions);
   for (int64_t positions = 1 << 20; positions >= 64; positions /= 2) candidates.push_back(positions);
@@ -42,7 +39,7 @@ absl::StatusOr<RopeConfig> ApplyFactors(const GgufFile& file, const GgufTensor& 
                                         const RopeConfig& rope, int64_t head_dim, int64_t stated_positions) {
   if (tensor.dtype != DType::kF32 || tensor.shape != std::vector<int64_t>{head_dim / 2}) {
     return DataError({.file = file.path().string(),
-                      .key = kFactorsTensor,
+                      .key = kGgufRopeFactors,
                       .found = StrCat(GgmlTypeName(tensor.ggml_type), " [", StrJoin(tensor.shape, ", "), "]"),
                       .expected = StrCat("F32 [", head_dim / 2, "]")});
   }
@@ -52,7 +49,7 @@ absl::StatusOr<RopeConfig> ApplyFactors(const GgufFile& file, const GgufTensor& 
   const auto recovered = RecoverLlama3(rope, divisors, head_dim, stated_positions);
   if (!recovered || rope.kind != RopeKind::kDefault) {
     return DataError({.file = file.path().string(),
-                      .key = kFactorsTensor,
+                      .key = kGgufRopeFactors,
                       .message = "the rotary frequency factors are not those of Llama 3's scaling",
                       .hint = "use the original Hugging Face model"});
   }
@@ -121,7 +118,9 @@ absl::StatusOr<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string&
     rope.factor = factor;
   }
   FTUNE_ASSIGN_OR_RETURN(const int64_t positions, file.IntOr(key("scaling.original_context_length"), 0));
-  const GgufTensor* factors = file.FindTensor(kFactorsTensor);
+  FTUNE_ASSIGN_OR_RETURN(rope.low_freq_factor, file.FloatOr(key(kGgufLowFrequency), 1.0));
+  FTUNE_ASSIGN_OR_RETURN(rope.high_freq_factor, file.FloatOr(key(kGgufHighFrequency), 4.0));
+  const GgufTensor* factors = file.FindTensor(kGgufRopeFactors);
   if (factors == nullptr) return rope;
   return ApplyFactors(file, *factors, rope, head_dim, positions);
 }

@@ -17,6 +17,11 @@ namespace ftune {
 absl::StatusOr<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string& architecture,
                                         int64_t head_dim);
 
+// Llama 3's settings beside the tensor, behind "ARCHITECTURE.rope.": written by ftune where they are not 1
+// and 4, which every released model has.
+inline constexpr char kGgufLowFrequency[] = "scaling.low_freq_factor";
+inline constexpr char kGgufHighFrequency[] = "scaling.high_freq_factor";
+
 // What Llama 3's scaling divides each of the head_dim / 2 frequencies by (transformers' modeling_rope_utils,
 // _compute_llama3_parameters).
 std::vector<float> Llama3Divisors(const RopeConfig& rope, int64_t head_dim);

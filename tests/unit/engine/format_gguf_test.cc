@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/format/gguf_model.h"
+#include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
 #include "tests/unit/base/gguf_builder.h"
 
@@ -94,22 +95,35 @@ TEST_CASE("gguf model: names, and rows of q and k put back in order") {
     const int stored[] = {0, 2, 1, 3, 4, 6, 5, 7};  // of the row that Hugging Face has here
     CHECK(rows[row * 8] == 1.0f + static_cast<float>(stored[row]) * 8);
   }
+}
 
-  CHECK(HfTensorName("token_embd.weight") == "model.embed_tokens.weight");
-  CHECK(HfTensorName("output_norm.weight") == "model.norm.weight");
-  CHECK(HfTensorName("output.weight") == "lm_head.weight");
-  CHECK(HfTensorName("blk.12.attn_norm.weight") == "model.layers.12.input_layernorm.weight");
-  CHECK(HfTensorName("blk.0.ffn_norm.weight") == "model.layers.0.post_attention_layernorm.weight");
-  CHECK(HfTensorName("blk.3.attn_v.bias") == "model.layers.3.self_attn.v_proj.bias");
-  CHECK(HfTensorName("blk.3.attn_output.weight") == "model.layers.3.self_attn.o_proj.weight");
-  CHECK(HfTensorName("blk.3.ffn_gate.weight") == "model.layers.3.mlp.gate_proj.weight");
-  CHECK(HfTensorName("blk.3.ffn_down.weight") == "model.layers.3.mlp.down_proj.weight");
+TEST_CASE("gguf names: both ways") {
+  const GgufNames& names = *FindGgufNames("llama");
+  for (const NamePair& pair : {NamePair{"token_embd.weight", "model.embed_tokens.weight"},
+                               {"output_norm.weight", "model.norm.weight"},
+                               {"output.weight", "lm_head.weight"},
+                               {"blk.12.attn_norm.weight", "model.layers.12.input_layernorm.weight"},
+                               {"blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight"},
+                               {"blk.3.attn_v.bias", "model.layers.3.self_attn.v_proj.bias"},
+                               {"blk.3.attn_output.weight", "model.layers.3.self_attn.o_proj.weight"},
+                               {"blk.3.ffn_gate.weight", "model.layers.3.mlp.gate_proj.weight"},
+                               {"blk.3.ffn_down.weight", "model.layers.3.mlp.down_proj.weight"}}) {
+    CAPTURE(pair.gguf);
+    const auto from_gguf = ParseGgufName(names, pair.gguf);
+    REQUIRE(from_gguf.has_value());
+    CHECK(HfName(*from_gguf) == pair.hf);
+    const auto from_hf = ParseHfName(names, pair.hf);
+    REQUIRE(from_hf.has_value());
+    CHECK(GgufName(*from_hf) == pair.gguf);
+  }
   for (const char* name :
        {"blk.x.attn_q.weight", "blk.-1.attn_q.weight", "blk.3attn_q.weight", "blk.3.", "blk.3",
         "blk.99999999999999999999.attn_q.weight", "attn_q.weight", "output", "", "output.scale"}) {
     INFO(name);
-    CHECK(HfTensorName(name) == "");
+    CHECK_FALSE(ParseGgufName(names, name).has_value());
   }
+  CHECK_FALSE(ParseHfName(names, "model.layers.3.self_attn.q_norm.weight").has_value());
+  CHECK(FindGgufNames("gemma9") == nullptr);
 }
 
 TEST_CASE("gguf model: qwen2 has biases and plain rows") {
@@ -210,8 +224,14 @@ TEST_CASE("gguf model: what ftune does not have is refused by name") {
         "");
   CHECK(NotSaid(Open(Sound().Bool("llama.attention.causal", false)).status(), "causal") == "");
   CHECK(NotSaid(Open(Sound().Int("split.count", 3)).status(), "split.count", "llama-gguf-split") == "");
-  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 12, 0, "")).status(),
-                "blk.0.ffn_down.weight", "Q4_K", "Q8_0") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 39, 0, "")).status(),
+                "blk.0.ffn_down.weight", "MXFP4", "Q8_0", "Q6_K") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 77, 0, "")).status(),
+                "blk.0.ffn_down.weight", "type 77") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {288, 8}, 12, 0, "")).status(),
+                "blk.0.ffn_down.weight", "288", "multiple of 256, the block of q4_k") == "");
+  CHECK(NotSaid(Open(Sound().Tensor("blk.0.ffn_down.weight", {8, 8}, 26, F32(64))).status(),
+                "blk.0.ffn_down.weight", "I32") == "");
   CHECK(NotSaid(Open(Sound().Tensor("blk.0.attn_q_norm.weight", {4}, 0, F32(4))).status(), "attn_q_norm",
                 "does not have") == "");
   CHECK(NotSaid(Open(Sound().Tensor("blk.1.attn_q.weight", {8, 8}, 0, F32(64))).status(),
