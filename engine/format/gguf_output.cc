@@ -7,6 +7,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/ggml_quantize.h"
 #include "base/gguf_writer.h"
 #include "base/strings.h"
@@ -139,6 +140,7 @@ absl::Status WriteGgufModel(const ModelFiles& base, const std::filesystem::path&
                          PlanTensors(base.config, *family, tensors, dtype, file));
   std::vector<GgufTensorSpec> specs;
   for (const PlannedTensor& tensor : planned) specs.push_back(tensor.spec);
+  if (path.has_parent_path()) FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
   FTUNE_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, specs));
   for (const PlannedTensor& tensor : planned) {
     FTUNE_RETURN_IF_ERROR(WriteTensor(tensor, base.config, file, writer));

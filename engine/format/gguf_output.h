@@ -22,9 +22,9 @@ DType GgufOutputType(DType wanted, std::span<const int64_t> shape);
 
 // The model that `base` was opened from with other weights: `tensors` are f32, under Hugging Face names. The
 // tokenizer is the base's: a GGUF's metadata as it is, a folder's by gguf_tokenizer_writer. The file appears
-// complete or not at all; it must not be the base's own. Errors: a family or a setting that GGUF files or
-// this writer do not have, a tokenizer that cannot be expressed, values that are not finite or too large for
-// the type.
+// complete or not at all, its folder is made if need be; it must not be the base's own. Errors: a family or a
+// setting that GGUF files or this writer do not have, a tokenizer that cannot be expressed, values that are
+// not finite or too large for the type.
 absl::Status WriteGgufModel(const ModelFiles& base, const std::filesystem::path& path,
                             std::span<const OutputTensor> tensors, DType dtype);
 

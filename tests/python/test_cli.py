@@ -434,7 +434,11 @@ def test_wrong_adapters(case):
     case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "int3", says=["--dtype"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "q8_0", says=["--dtype", "q8_0"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--shard-size", "0", says=["--shard-size"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--format", "tar", says=["--format", "gguf"])
+    case.fails(2, "export", TINY, "--out", "merged", "--format", "gguf", says=["merged.gguf"])
+    case.fails(2, "export", TINY, "--out", "m.gguf", "--format", "gguf", "--dtype", "q6_k", says=["--dtype", "q4_k"])
 
 
 def test_wrong_flags(case):

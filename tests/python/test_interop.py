@@ -425,6 +425,129 @@ def test_gguf(case):
     assert got["tokens"] == want, (got, tokenizer.decode(want))
 
 
+def _read_gguf(path):
+    """→ {name: (tensor as f32, its type)} and the metadata, as the gguf package has them."""
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    # The reader gives plain types their shape, quantised ones their bytes.
+    tensors = {t.name: (torch.from_numpy(gguf.dequantize(t.data, t.tensor_type).copy()), t.tensor_type.name)
+               for t in reader.tensors}
+    return tensors, {name: field.contents() for name, field in reader.fields.items()}
+
+
+GGUF_PARTS = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+              "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+              "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def _hf_weights(tensors, metadata):
+    """The tensors under Hugging Face names; llama.cpp's order of rows in Llama's q and k is undone."""
+    architecture, weights = metadata["general.architecture"], {}
+    for name, (tensor, _) in tensors.items():
+        part, suffix = name.rsplit(".", 1)
+        if part == "rope_freqs":
+            continue
+        if not part.startswith("blk."):
+            outer = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+            weights[f"{outer[part]}.{suffix}"] = tensor
+            continue
+        _, layer, part = part.split(".")
+        if architecture == "llama" and part in ("attn_q", "attn_k"):
+            heads = metadata[f"llama.attention.head_count{'_kv' if part == 'attn_k' else ''}"]
+            pairs = tensor.reshape(heads, tensor.shape[0] // heads // 2, 2, *tensor.shape[1:])
+            tensor = pairs.swapaxes(1, 2).reshape(tensor.shape)
+        weights[f"model.layers.{layer}.{GGUF_PARTS[part]}.{suffix}"] = tensor
+    return weights
+
+
+def test_export_gguf(case):
+    """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
+    ids = list(range(7, 40))
+    for name in ("tiny-chat", "llama", "llama3", "llama-linear", "smollm2", "mistral", "qwen2"):
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        if not (base / "tokenizer.json").exists():
+            _write_small_tokenizer(base)
+        out = case.folder / f"{name}.gguf"
+        result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
+        # Half-precision weights are multiplied by another routine than f32.
+        assert result["max_logit_diff"] <= (0 if name not in ("llama-linear", "qwen2") else 1e-5), (name, result)
+        tensors, metadata = _read_gguf(out)
+        assert {kind for _, kind in tensors.values()} == {"F32"}, name
+        loaded = reference.load(base)
+        want = {n: t for n, t in loaded.state_dict().items()
+                if n != "lm_head.weight" or not loaded.config.tie_word_embeddings}
+        got = _hf_weights(tensors, metadata)
+        assert got.keys() == want.keys(), (name, got.keys() ^ want.keys())
+        for weight, tensor in want.items():
+            assert got[weight].equal(tensor), (name, weight)
+        if name == "llama3":  # the frequencies divided by the factors are those that transformers scales
+            factors = tensors["rope_freqs.weight"][0]
+            plain = 10000.0 ** -(torch.arange(0, 16, 2) / 16)
+            scaled = loaded.model.rotary_emb.inv_freq
+            assert torch.allclose(plain / factors, scaled, rtol=1e-6), (plain / factors, scaled)
+        if name in ("tiny-chat", "llama", "smollm2", "qwen2"):  # transformers knows no scaling or window of GGUF
+            error = (reference.logits(reference.load_gguf(out), ids) - reference.logits(loaded, ids)).abs().max()
+            assert error <= 1e-5, (name, error)
+
+
+def test_export_gguf_merged(case):
+    """An adapter merged into a GGUF is what peft merges; its tokenizer and template are the base's."""
+    run = _train_lora(case)
+    out = case.folder / "deep" / "merged.gguf"
+    result = case.ftune("export", run, "--merge", "--format", "gguf", "--out", out)
+    assert result["max_logit_diff"] <= 1e-4, result
+    tensors, metadata = _read_gguf(out)
+    got = _hf_weights(tensors, metadata)
+    for name, tensor in reference.load(TINY, run / "adapter").merge_and_unload().state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        error = (got[name] - tensor).abs().max().item()
+        assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+    assert metadata["tokenizer.chat_template"] == AutoTokenizer.from_pretrained(TINY).chat_template
+    case.check_loss(reference.load_gguf(out), TINY, out)
+
+
+def test_export_gguf_quantised(case):
+    """SmolLM2 from Q4_1 to other types: bytes and values as the gguf package has them; it still speaks."""
+    import gguf
+    import numpy as np
+
+    if case.gguf is None or not case.gguf.exists():
+        raise Skipped("no --gguf model here")
+    source = {t.name: t for t in gguf.GGUFReader(case.gguf).tensors}
+    values = {name: gguf.dequantize(t.data, t.tensor_type) for name, t in source.items()}
+    # Rows of 576 values are no multiple of Q4_K's 256, those of ffn_down, 1536, are.
+    for dtype, kinds in (("q8_0", {"F32", "Q8_0"}), ("q4_0", {"F32", "Q4_0"}), ("q4_k", {"F32", "Q8_0", "Q4_K"})):
+        out = case.folder / f"{dtype}.gguf"
+        result = case.ftune("export", case.gguf, "--format", "gguf", "--out", out, "--dtype", dtype)
+        reader = gguf.GGUFReader(out)
+        assert {t.tensor_type.name for t in reader.tensors} == kinds, dtype
+        assert 0 < result["max_logit_diff"] < {"q8_0": 1.5, "q4_0": 30, "q4_k": 10}[dtype], result
+        for tensor in reader.tensors:
+            if tensor.tensor_type.name == "Q4_K":
+                error = np.square(gguf.dequantize(tensor.data, tensor.tensor_type) - values[tensor.name]).mean()
+                assert error < 0.01 * np.square(values[tensor.name]).mean(), (tensor.name, error)
+            else:
+                want = gguf.quantize(values[tensor.name], tensor.tensor_type)
+                assert np.array_equal(np.asarray(tensor.data).reshape(-1), want.reshape(-1)), (dtype, tensor.name)
+        for name, field in gguf.GGUFReader(case.gguf).fields.items():
+            if name.startswith("tokenizer."):
+                assert reader.fields[name].contents() == field.contents(), name
+        # ftune reads what the package reads.
+        folder = case.folder / f"{dtype}-hf"
+        case.ftune("export", out, "--out", folder, "--dtype", "fp32")
+        exported = load_file(folder / "model.safetensors")
+        tensors, metadata = _read_gguf(out)
+        for name, tensor in _hf_weights(tensors, metadata).items():
+            assert exported[name].equal(tensor), (dtype, name)
+        shutil.rmtree(folder)
+    prompt = ("--prompt", "The capital of France is", "--temperature", 0, "--max-new-tokens", 8)
+    texts = [case.ftune("generate", model, *prompt)["text"] for model in (case.gguf, case.folder / "q8_0.gguf")]
+    assert "Paris" in texts[0] and texts[0] == texts[1], texts
+
+
 TESTS = {name.removeprefix("test_"): function for name, function in list(globals().items())
          if name.startswith("test_")}
 TESTS |= {f"family-{family.name}": functools.partial(families.round_trip, family=family)

