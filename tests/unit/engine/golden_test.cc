@@ -170,7 +170,7 @@ std::vector<Case> Cases() {
   std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
     return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
   });
-  REQUIRE(cases.size() >= 25);
+  REQUIRE(cases.size() >= 72);
   return cases;
 }
 
