@@ -109,7 +109,7 @@ void AddAdapter(KeyTable& table) {
        MakeField("modules_to_save", &S::modules_to_save,
                  ListOf(TextType("a module name"), "a list of module names"),
                  "Modules trained in full beside the adapter and saved with it, by the end of their names: "
-                 "embed_tokens, lm_head, norm …"),
+                 "embed_tokens, lm_head, norm."),
        MakeField("use_rslora", &S::use_rslora, BoolType(), "Scale by lora_alpha / √lora_r instead."),
        MakeField("use_dora", &S::use_dora, BoolType(),
                  "Train the weights' magnitudes apart from their directions."),

@@ -79,7 +79,7 @@ class Loader {
 
   absl::Status CheckAllUsed() const {
     for (const SourceTensor& tensor : adapter_.weights->tensors()) {
-      if (used_.contains(tensor.name)) continue;
+      if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
       return DataError({.file = tensor.file,
                         .key = tensor.name,
                         .message = "this tensor of the adapter fits no module of the model",
@@ -89,6 +89,16 @@ class Loader {
   }
 
  private:
+  // PEFT saves both ends of a tied pair, though it is one.
+  bool RepeatsUsed(const SourceTensor& tensor) const {
+    if (IsAdapterParameter(tensor.name)) return false;
+    const auto& tensors = adapter_.weights->tensors();
+    return std::any_of(tensors.begin(), tensors.end(), [&](const SourceTensor& other) {
+      return used_.contains(other.name) && other.dtype == tensor.dtype && other.shape == tensor.shape &&
+             std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    });
+  }
+
   std::string Hint(const std::string& otherwise) const {
     const std::string& base = adapter_.config.base_model;
     return StrCat("was the adapter made for another base model? ",
