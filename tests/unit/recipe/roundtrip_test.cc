@@ -65,11 +65,13 @@ Recipe Full() {
              .freeze = {"^model\\.embed", "*"},
              .neftune_noise_alpha = 0,
              .seed = std::numeric_limits<int64_t>::max()};
-  r.optimizer = {.name = OptimizerName::kSgd,
+  r.optimizer = {.name = OptimizerName::kMuon,
                  .learning_rate = 2e-5,
                  .beta1 = 0,
                  .beta2 = 0.95,
                  .eps = 5e-324,
+                 .momentum = 0,
+                 .adjust_lr = AdjustLr::kOriginal,
                  .weight_decay = 0.1,
                  .lr_scheduler = LrSchedulerName::kLinear,
                  .min_lr_ratio = 1,
@@ -77,7 +79,7 @@ Recipe Full() {
                  .warmup_steps = 0,
                  .max_grad_norm = {}};
   r.precision = {.weights = WeightType::kFp16,
-                 .master = MasterWeights::kNone,
+                 .master = MasterWeights::kFp32,
                  .gradients = GradientType::kFp32,
                  .loss_scale = 65536};
   r.parallel = {.data = 2,
@@ -138,7 +140,8 @@ TEST_CASE(
   for (const RecipeKey& key : RecipeKeys().keys()) {
     const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
                           key.name == "optimizer.warmup_ratio" || key.name == "checkpoint.save_steps" ||
-                          key.name == "launch.hostfile" || key.name == "precision.gradients";
+                          key.name == "launch.hostfile" || key.name == "precision.gradients" ||
+                          key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
