@@ -8,7 +8,6 @@ NAMEs choose tests. Every test has a folder of its own below --work, made anew.
 
 import argparse
 import filecmp
-import functools
 import json
 import re
 import shutil
@@ -24,7 +23,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
-import families
 import reference
 from ftune_cli import Ftune, write_jsonl
 
@@ -379,11 +377,6 @@ def test_dtypes(case):
         case.check_loss(reference.load(out), out, out)
 
 
-def test_family_list(case):
-    """Every golden model has its round trip below."""
-    families.check_list()
-
-
 def test_gguf(case):
     """SmolLM2 from a quantised GGUF to a Hugging Face folder: weights, tokenizer, template, generation."""
     import gguf
@@ -554,25 +547,23 @@ def test_export_gguf_quantised(case):
 
 TESTS = {name.removeprefix("test_"): function for name, function in list(globals().items())
          if name.startswith("test_")}
-TESTS |= {f"family-{family.name}": functools.partial(families.round_trip, family=family)
-          for family in families.FAMILIES}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(tests, description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ftune", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--gguf", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TESTS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(tests))
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - TESTS.keys():
+    if unknown := set(arguments.names) - tests.keys():
         parser.error(f"no such test: {', '.join(sorted(unknown))}")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     failed = skipped = 0
-    for name in arguments.names or TESTS:
+    for name in arguments.names or tests:
         try:
-            TESTS[name](Case(arguments, arguments.work.resolve() / name))
+            tests[name](Case(arguments, arguments.work.resolve() / name))
             print(f"ok      {name}", flush=True)
         except Skipped as reason:
             skipped += 1
@@ -580,9 +571,9 @@ def main():
         except Exception:
             failed += 1
             print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(arguments.names or TESTS)} tests, {failed} failed, {skipped} skipped")
+    print(f"{len(arguments.names or tests)} tests, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TESTS, __doc__))
