@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/model_session.h"
+#include "cmd/prompt.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
 
@@ -30,11 +31,7 @@ absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tok
   if (options.chat.empty()) return tokenizer.Encode(options.prompt, {.add_special_tokens = true}).ids;
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
                          LoadChatTemplate(options.chat_template, tokenizer, options.model));
-  ChatInput input;
-  input.messages.push_back({{"role", "user"}, {"content", options.chat}});
-  input.add_generation_prompt = true;
-  FTUNE_ASSIGN_OR_RETURN(const std::string text, chat_template->Render(input));
-  return tokenizer.Encode(text).ids;
+  return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 
 // Prints text as its tokens come. A token may end inside a character: only what further tokens cannot change
@@ -98,9 +95,7 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
   const ModelConfig& config = session.loaded.files.config;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptIds(options, *session.tokenizer));
 
-  options.generate.stop_ids = config.eos_ids;
-  if (session.tokenizer->special().eos)
-    options.generate.stop_ids.push_back(session.tokenizer->special().eos->id);
+  options.generate.stop_ids = StopIds(config, *session.tokenizer);
   TextStream stream(*session.tokenizer, !invocation.json);
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
                          Generate(*session.backend, Stream(), *session.loaded.model, config.max_position,

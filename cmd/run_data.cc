@@ -46,9 +46,16 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
-  recipe.data.sequence_len = std::min(recipe.data.sequence_len, files.config.max_position);
-
+  int64_t context = files.config.max_position;
+  if (recipe.model.rope_scaling) {
+    FTUNE_ASSIGN_OR_RETURN(const ModelContext scaled, ScaledContext(loaded, files.config));
+    context = scaled.max_position;
+  }
   RunData data;
+  if (recipe.data.sequence_len > context) {
+    data.notes.push_back(StrCat("data.sequence_len is capped to ", context, ", the model's context"));
+    recipe.data.sequence_len = context;
+  }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(recipe.model.path));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   const SampleOptions options = ToSampleOptions(recipe.data);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cmd/recipe/load.h"
@@ -18,6 +20,7 @@ struct RunData {
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
+  std::vector<std::string> notes;             // what a user should be told
 
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null

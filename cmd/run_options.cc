@@ -10,6 +10,7 @@
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
+#include "engine/format/rope_reader.h"
 
 namespace ftune {
 namespace {
@@ -69,31 +70,22 @@ LoraOptions ToLoraOptions(const AdapterSection& adapter) {
   return options;
 }
 
-absl::StatusOr<RopeConfig> ToRope(const LoadedRecipe& loaded, const RopeScaling& scaling, double theta,
-                                  int64_t max_position) {
-  RopeConfig rope;
-  rope.theta = theta;
-  rope.factor = scaling.factor;
-  rope.low_freq_factor = scaling.low_freq_factor;
-  rope.high_freq_factor = scaling.high_freq_factor;
-  rope.original_max_position = scaling.original_max_position_embeddings.value_or(max_position);
-  switch (scaling.rope_type) {
+const char* TypeName(RopeType type) {
+  switch (type) {
     case RopeType::kDefault:
-      rope.kind = RopeKind::kDefault;
-      return rope;
+      return "default";
     case RopeType::kLinear:
-      rope.kind = RopeKind::kLinear;
-      return rope;
+      return "linear";
+    case RopeType::kDynamic:
+      return "dynamic";
+    case RopeType::kYarn:
+      return "yarn";
+    case RopeType::kLongRope:
+      return "longrope";
     case RopeType::kLlama3:
-      rope.kind = RopeKind::kLlama3;
-      return rope;
-    default:
-      break;
+      return "llama3";
   }
-  ErrorDetail detail = loaded.At("model.rope_scaling");
-  detail.message = "this kind of scaling is not available";
-  detail.expected = "default, linear or llama3";
-  return UsageError(detail);
+  return "default";
 }
 
 // Frozen parameters by the recipe's regular expressions, which may match any part of a name.
@@ -192,6 +184,32 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
   return loaded;
 }
 
+absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {
+  const RopeScaling& scaling = *loaded.recipe.model.rope_scaling;
+  if (!config.architecture->names.positions.empty()) {
+    ErrorDetail detail = loaded.At("model.rope_scaling");
+    detail.message = StrCat("a ", config.model_type, " model has no rotary positions to scale");
+    return UsageError(std::move(detail));
+  }
+  // As config.json would have it, so that one reader knows what each kind needs.
+  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)},
+                               {"factor", scaling.factor},
+                               {"low_freq_factor", scaling.low_freq_factor},
+                               {"high_freq_factor", scaling.high_freq_factor}};
+  if (scaling.original_max_position_embeddings) {
+    parameters["original_max_position_embeddings"] = *scaling.original_max_position_embeddings;
+  }
+  const RopeDefaults defaults = {
+      .theta = config.rope.theta, .max_position = config.max_position, .rotary_dim = config.RotaryDim()};
+  ModelContext context;
+  FTUNE_ASSIGN_OR_RETURN(context.rope,
+                         ReadRopeParameters(parameters, defaults, "model.rope_scaling", loaded.file));
+  const int64_t trained = scaling.original_max_position_embeddings.value_or(config.max_position);
+  const int64_t scaled = std::llround(static_cast<double>(trained) * scaling.factor);
+  context.max_position = std::max(config.max_position, scaled);
+  return context;
+}
+
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
@@ -246,8 +264,7 @@ absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded) {
   if (loaded.places.contains("precision.weights")) options.frozen_dtype = options.trainable_dtype;
   if (recipe.model.rope_scaling) {
     FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
-    FTUNE_ASSIGN_OR_RETURN(options.rope, ToRope(loaded, *recipe.model.rope_scaling, files.config.rope.theta,
-                                                files.config.max_position));
+    FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, files.config));
   }
   if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan));
   return plan;
@@ -286,6 +303,9 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   options.step.seed = static_cast<uint64_t>(recipe.train.seed);
   options.step.max_grad_norm = std::nullopt;
   if (optimizer.max_grad_norm) options.step.max_grad_norm = static_cast<float>(*optimizer.max_grad_norm);
+  options.step.label_smoothing = static_cast<float>(recipe.train.label_smoothing);
+  options.step.neftune_alpha = static_cast<float>(recipe.train.neftune_noise_alpha.value_or(0.0));
+  options.early_stopping_patience = recipe.train.early_stopping_patience;
   options.step.recompute = ToRecomputePolicy(recipe.memory.activation_checkpointing);
   if (recipe.precision.weights == WeightType::kFp16) {
     options.step.loss_scaler = LossScalerOptions{.constant = recipe.precision.loss_scale};

@@ -30,6 +30,9 @@ struct ModelPlan {
 };
 absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded);
 
+// What a recipe's model.rope_scaling, which it has, makes of the model's positions.
+absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);
+
 DType ToDType(WeightType type);
 OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
 // `plan` tells the steps of an epoch and of the run.

@@ -12,10 +12,12 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
 #include "cmd/report/run_log.h"
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
+#include "cmd/run_observer.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
 #include "engine/format/hf_writer.h"
@@ -31,28 +33,7 @@ struct Options {
   bool force = false;
   bool print = false;
   bool dry_run = false;
-};
-
-// Sends reports to the log and to the display.
-class Reporter final : public TrainObserver {
- public:
-  Reporter(RunLog& log, Progress& progress) : log_(log), progress_(progress) {}
-  void OnStep(const StepReport& report) override {
-    log_.Step(report);
-    progress_.Step(report);
-  }
-  void OnSkip(const SkipReport& report) override {
-    log_.Skip(report);
-    progress_.Skip(report);
-  }
-  void OnEval(const EvalReport& report) override {
-    log_.Eval(report);
-    progress_.Eval(report);
-  }
-
- private:
-  RunLog& log_;
-  Progress& progress_;
+  bool lr_range_test = false;
 };
 
 absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
@@ -127,6 +108,7 @@ class TrainRun {
 
   absl::StatusOr<CommandResult> Run() {
     FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
+    if (options_.lr_range_test) PrepareRangeTest(loaded_recipe_.recipe);
     if (options_.print) {
       std::printf("%s", ToYaml(recipe()).c_str());
       return CommandResult{};
@@ -143,6 +125,7 @@ class TrainRun {
 
     stop_.emplace();  // before the device starts its threads
     FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
@@ -155,6 +138,7 @@ class TrainRun {
 
   absl::Status PrepareData() {
     FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_));
+    for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
@@ -197,15 +181,33 @@ class TrainRun {
 
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
     log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
-    Reporter reporter(log, progress_);
+    RunObserver observer(log, progress_);
+    FTUNE_ASSIGN_OR_RETURN(const PromptSampler sampler, MakeSampler());
+    if (!sampler.empty()) {
+      observer.set_answers([&] { return sampler.Answer(*backend_, Stream(), *model_.model); });
+    }
+    // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
+    const bool keeps_best = recipe().train.early_stopping_patience.has_value();
+    std::filesystem::path saved;
+    const auto save = [&](int64_t step) -> absl::Status {
+      FTUNE_ASSIGN_OR_RETURN(saved, SaveResult(*backend_, model_, recipe(), paths));
+      log.Save(step, saved);
+      return absl::OkStatus();
+    };
+    if (keeps_best) observer.set_on_best(save);
+
     const TrainerOptions options = ToTrainerOptions(recipe(), *plan_);
     WarnOfWarmup(options.learning_rate);
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
-                    evaluation_ ? &*evaluation_ : nullptr, options, reporter);
+                    evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
                            trainer.Run([this] { return stop_->received() != 0; }));
-    FTUNE_ASSIGN_OR_RETURN(const std::filesystem::path saved, SaveResult(*backend_, model_, recipe(), paths));
-    log.Save(summary.steps, saved);
+    if (saved.empty()) FTUNE_RETURN_IF_ERROR(save(summary.steps));
+    if (keeps_best && summary.best_loss) {
+      progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
+                                    summary.early ? "no better evaluation: stopped early" : "all steps done",
+                                    summary.best_step, *summary.best_loss));
+    }
 
     const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
     const auto number = [](const std::optional<double>& x) {
@@ -233,6 +235,26 @@ class TrainRun {
     return result;
   }
 
+  absl::StatusOr<PromptSampler> MakeSampler() const {
+    return PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
+                                 recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get());
+  }
+
+  absl::StatusOr<CommandResult> TestLearningRates(const RunPaths& paths) {
+    LrRangeTest test(progress_);
+    TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
+    trainer_options.learning_rate = LrRangeTest::Schedule();
+    trainer_options.eval_on_start = false;
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_, nullptr, trainer_options, test);
+    const absl::StatusOr<TrainSummary> summary =
+        trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
+    // At some rate the loss is no longer a number: the test ends there, as at any divergence.
+    if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))
+      return summary.status();
+    FTUNE_ASSIGN_OR_RETURN(const LrRangeResult result, test.Result());
+    return ReportRangeTest(result, paths.folder, json_);
+  }
+
   const Options& options_;
   bool json_;
   Progress progress_;
@@ -256,6 +278,9 @@ void AddTrain(CLI::App& app, Invocation& invocation) {
   command->add_flag("--force", options->force, "Replace the run that output_dir has");
   command->add_flag("--print", options->print, "Print the resolved recipe and do nothing");
   command->add_flag("--dry-run", options->dry_run, "Read the data and plan the steps, but do not train");
+  command->add_flag(
+      "--lr-range-test", options->lr_range_test,
+      "Train a little at rising learning rates, plot the loss and suggest one; keep no weights");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return TrainRun(*options, invocation).Run(); };
   });

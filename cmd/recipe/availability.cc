@@ -20,7 +20,9 @@ struct Limit {
 // A feature that arrives takes its row along. Keys of absent sections are not looked at.
 std::vector<Limit> Limits() {
   return {
-      {"model.rope_scaling.rope_type", {"default", "linear", "llama3"}},
+      {"model.rope_scaling.rope_type",
+       {"default", "linear", "dynamic", "yarn", "llama3"},
+       "longrope's factors are found with the model: they stand in its config.json"},
       {"adapter.kind", {"lora"}, "use lora, which trains the same adapter on unquantised weights"},
       {"adapter.quantize", {"auto", "none"}},
       {"adapter.modules_to_save"},
@@ -28,9 +30,6 @@ std::vector<Limit> Limits() {
       {"adapter.use_dora"},
       {"adapter.loraplus_lr_ratio"},
       {"data.streaming"},
-      {"train.early_stopping_patience", {}, "set max_steps instead"},
-      {"train.sample_prompts", {}, "run `ftune generate` on the result"},
-      {"train.neftune_noise_alpha"},
       {"parallel.data",
        {"auto", "1"},
        "one rank uses all cores; raise gradient_accumulation_steps for a larger batch"},

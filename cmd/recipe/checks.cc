@@ -49,6 +49,10 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.train.early_stopping_patience && !r.data.has_evaluation(); },
        "there is no evaluation data",
        "add data.eval or data.val_set_size"},
+      {{"train.sample_prompts", "data.eval", "data.val_set_size"},
+       [](const Recipe& r) { return !r.train.sample_prompts.empty() && !r.data.has_evaluation(); },
+       "there is no evaluation data, and prompts are answered at evaluations",
+       "add data.eval or data.val_set_size"},
       {{"adapter.quantize", "adapter.kind"},
        [](const Recipe& r) {
          return r.adapter && r.adapter->kind == AdapterKind::kQlora &&

@@ -179,15 +179,23 @@ void AddTrain(KeyTable& table) {
            "evals_per_epoch", &S::evals_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
            "Evaluate so often per epoch; 1 where there is evaluation data and eval_steps is not given."),
        MakeField("eval_on_start", &S::eval_on_start, BoolType(), "Evaluate before the first step too."),
-       MakeField("early_stopping_patience", &S::early_stopping_patience, NullOr(IntType(1)),
-                 "Stop after so many evaluations without improvement."),
-       MakeField("sample_prompts", &S::sample_prompts, ListOf(TextType("a prompt"), "a list of prompts"),
-                 "Prompts to answer at each evaluation."),
+       MakeField(
+           "early_stopping_patience", &S::early_stopping_patience, NullOr(IntType(1)),
+           "Stop after so many evaluations in a row that are not the best so far, and keep the weights of "
+           "the best one."),
+       MakeField(
+           "sample_prompts", &S::sample_prompts, ListOf(TextType("a prompt"), "a list of prompts"),
+           "A user's messages (plain text where there is no chat template) to answer at each evaluation."),
+       MakeField("sample_max_new_tokens", &S::sample_max_new_tokens, IntType(1, kLongestSequence),
+                 "Longest answer to a sample prompt, in tokens.", {"generation_max_new_tokens"}),
        MakeField("freeze", &S::freeze,
                  ListOf(TextType("a regular expression"), "a list of regular expressions"),
                  "Parameters that stay as they are: regular expressions that match any part of their names."),
        MakeField("neftune_noise_alpha", &S::neftune_noise_alpha, NullOr(NumberType({.min = 0})),
                  "NEFTune: strength of the noise on the embeddings."),
+       MakeField("label_smoothing", &S::label_smoothing, NumberType({.min = 0, .below = 1}),
+                 "Share of each target that is spread over the whole vocabulary.",
+                 {"label_smoothing_factor"}),
        MakeField("seed", &S::seed, IntType(0),
                  "All randomness follows from it: data order, dropout, initialisation.")});
 }
@@ -207,8 +215,12 @@ void AddOptimizer(KeyTable& table) {
                  "The optimizer. muon is for the matrices of the layers, with adamw for the rest; adamw_8bit "
                  "keeps its moments in 8 bits.",
                  {"optim"}),
-       MakeField("learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
-                 "At its highest. auto: 2e-4 with an adapter, 2e-5 without."),
+       MakeField(
+           "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
+           "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
+           "muon; "
+           "lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' size) one "
+           "of 1e-3 and more."),
        MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
                  "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
                  {"adam_beta1"}),

@@ -133,8 +133,10 @@ struct TrainSection {
   bool eval_on_start = true;
   std::optional<int64_t> early_stopping_patience;
   std::vector<std::string> sample_prompts;
+  int64_t sample_max_new_tokens = 64;
   std::vector<std::string> freeze;  // regular expressions on parameter names
   std::optional<double> neftune_noise_alpha;
+  double label_smoothing = 0.0;
   int64_t seed = 42;
 
   bool operator==(const TrainSection&) const = default;

@@ -55,6 +55,11 @@ void Backend::Add(Stream stream, const Tensor& x, const Tensor& y) {
 
 void Backend::Scale(Stream stream, const Tensor& x, float factor) { DoScale(stream, x, factor); }
 
+void Backend::SoftCap(Stream stream, float cap, const Tensor& x) {
+  assert(cap > 0);
+  DoSoftCap(stream, cap, x);
+}
+
 void Backend::MatMul(Stream stream, const MatMulArgs& args) {
   assert(args.c.rows() == args.m() && args.c.cols() == args.n());
   assert((args.trans_b ? args.b.cols() : args.b.rows()) == args.k());
@@ -92,27 +97,54 @@ void Backend::ScatterRows(Stream stream, const Tensor& from, const Tensor& rows,
   DoScatterRows(stream, from, rows, to);
 }
 
-void Backend::RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                             const Tensor& rstd) {
-  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() == x.cols() && rstd.rows() == x.rows());
-  DoRmsNormForward(stream, x, w, eps, y, rstd);
+void Backend::RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, const NormOptions& options,
+                             const Tensor& y, const Tensor& rstd) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() * options.groups == x.cols());
+  assert(rstd.rows() == x.rows() && rstd.cols() == options.groups);
+  DoRmsNormForward(stream, x, w, options, y, rstd);
 }
 
 void Backend::RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                                   const Tensor& rstd, const Tensor& dx) {
-  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols() && w.size() == x.cols());
-  DoRmsNormBackwardInput(stream, dy, x, w, rstd, dx);
+                                   const NormOptions& options, const Tensor& rstd, bool accumulate,
+                                   const Tensor& dx) {
+  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols());
+  assert(w.size() * options.groups == x.cols() && rstd.cols() == options.groups);
+  DoRmsNormBackwardInput(stream, dy, x, w, options, rstd, accumulate, dx);
 }
 
-void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                                    const Tensor& dw) {
-  assert(dy.rows() == x.rows() && dw.size() == x.cols());
-  DoRmsNormBackwardWeight(stream, dy, x, rstd, dw, Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
+void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x,
+                                    const NormOptions& options, const Tensor& rstd, const Tensor& dw) {
+  assert(dy.rows() == x.rows() && dw.size() * options.groups == x.cols() && rstd.cols() == options.groups);
+  DoRmsNormBackwardWeight(stream, dy, x, options, rstd, dw,
+                          Scratch(sizes_->ColumnReduction(x.rows(), x.cols() / options.groups)));
+}
+
+void Backend::LayerNormForward(Stream stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                               const Tensor& y, const Tensor& stats) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() == x.cols() && b.size() == x.cols());
+  assert(stats.rows() == x.rows() && stats.cols() == 2);
+  DoLayerNormForward(stream, x, w, b, eps, y, stats);
+}
+
+void Backend::LayerNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                     const Tensor& stats, const Tensor& dx) {
+  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols() && w.size() == x.cols());
+  assert(stats.rows() == x.rows() && stats.cols() == 2);
+  DoLayerNormBackwardInput(stream, dy, x, w, stats, dx);
+}
+
+void Backend::LayerNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                                      const Tensor& dw, const Tensor& db) {
+  assert(dy.rows() == x.rows() && dy.cols() == x.cols() && stats.cols() == 2);
+  assert((!dw.defined() || dw.size() == x.cols()) && (!db.defined() || db.size() == x.cols()));
+  DoLayerNormBackwardWeight(stream, dy, x, stats, dw, db,
+                            Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
 }
 
 void Backend::Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table,
                    int64_t head_dim, bool inverse) {
-  assert(positions.size() == x.rows() && table.cols() == head_dim && x.cols() % head_dim == 0);
+  assert(positions.size() == x.rows() && x.cols() % head_dim == 0);
+  assert(table.cols() <= head_dim && table.cols() % 2 == 0);
   DoRope(stream, x, positions, table, head_dim, inverse);
 }
 
@@ -134,15 +166,28 @@ void Backend::AttentionBackward(Stream stream, const AttentionBackwardArgs& args
   DoAttentionBackward(stream, args, Scratch(sizes_->AttentionBackward(shape)));
 }
 
-void Backend::SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out) {
+void Backend::GluForward(Stream stream, Activation activation, const Tensor& gate, const Tensor& up,
+                         const Tensor& out) {
   assert(gate.cols() == up.cols() && out.cols() == up.cols() && gate.rows() == out.rows());
-  DoSwiGluForward(stream, gate, up, out);
+  DoGluForward(stream, activation, gate, up, out);
 }
 
-void Backend::SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
-                             const Tensor& dgate, const Tensor& dup, const Tensor& out) {
+void Backend::GluBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& gate,
+                          const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& out) {
   assert(dout.cols() == gate.cols() && dgate.cols() == gate.cols() && dup.cols() == up.cols());
-  DoSwiGluBackward(stream, dout, gate, up, dgate, dup, out);
+  DoGluBackward(stream, activation, dout, gate, up, dgate, dup, out);
+}
+
+void Backend::ActivationForward(Stream stream, Activation activation, const Tensor& x, const Tensor& out) {
+  assert(x.rows() == out.rows() && x.cols() == out.cols());
+  DoActivationForward(stream, activation, x, out);
+}
+
+void Backend::ActivationBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& x,
+                                 const Tensor& dx, const Tensor& out) {
+  assert(dout.rows() == x.rows() && dout.cols() == x.cols());
+  assert(dx.rows() == x.rows() && dx.cols() == x.cols());
+  DoActivationBackward(stream, activation, dout, x, dx, out);
 }
 
 void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
@@ -151,10 +196,29 @@ void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, b
   DoDropout(stream, x, args, accumulate, y);
 }
 
-void Backend::CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale,
-                           bool gradient, const Tensor& loss) {
-  assert(labels.size() == logits.rows() && loss.dtype() == DType::kF64);
-  DoCrossEntropy(stream, logits, labels, scale, gradient, loss);
+void Backend::UniformNoise(Stream stream, const NoiseArgs& args, const Tensor& x) {
+  assert(args.amplitudes.size() == x.rows());
+  DoUniformNoise(stream, args, x);
+}
+
+void Backend::CrossEntropy(Stream stream, const CrossEntropyArgs& args) {
+  assert(args.labels.size() == args.logits.rows() && args.loss.dtype() == DType::kF64);
+  DoCrossEntropy(stream, args);
+}
+
+void Backend::RowNorms(Stream stream, const Tensor& x, const Tensor& norms) {
+  assert(norms.size() == x.rows());
+  DoRowNorms(stream, x, norms);
+}
+
+void Backend::ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y) {
+  assert(factor.size() == x.cols() && x.rows() == y.rows() && x.cols() == y.cols());
+  DoColumnScale(stream, factor, x, y);
+}
+
+void Backend::ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+  assert(a.rows() == b.rows() && a.cols() == b.cols() && out.size() == a.cols());
+  DoColumnDot(stream, a, b, out, Scratch(sizes_->ColumnReduction(a.rows(), a.cols())));
 }
 
 void Backend::SumSquares(Stream stream, const Tensor& x, const Tensor& sum) {

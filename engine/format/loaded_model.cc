@@ -11,7 +11,10 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
                                       const LoadModelOptions& options) {
   LoadedModel loaded;
   FTUNE_ASSIGN_OR_RETURN(loaded.files, OpenModel(path));
-  if (options.rope) loaded.files.config.rope = *options.rope;
+  if (options.context) {
+    loaded.files.config.rope = options.context->rope;
+    loaded.files.config.max_position = options.context->max_position;
+  }
   const ModelConfig& config = loaded.files.config;
 
   PeftAdapter peft;

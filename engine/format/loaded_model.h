@@ -23,6 +23,12 @@ struct LoadedModel {
   double lora_scale() const { return lora ? lora->alpha / static_cast<double>(lora->rank) : 0.0; }
 };
 
+// Positions scaled to a longer context than the model was made for.
+struct ModelContext {
+  RopeConfig rope;
+  int64_t max_position = 0;
+};
+
 struct LoadModelOptions {
   int64_t max_length = 0;  // positions that can be used; 0: all that the model was made for
   // Training: which parameters, and how they and the frozen ones are stored. By default nothing trains and
@@ -30,7 +36,7 @@ struct LoadModelOptions {
   std::function<bool(const std::string& name)> trainable;
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
-  std::optional<RopeConfig> rope;  // instead of the model's
+  std::optional<ModelContext> context;  // instead of the model's
   // A new adapter (its A and B are drawn from `seed`), or one from a PEFT folder.
   std::optional<LoraOptions> new_lora;
   std::optional<std::filesystem::path> lora_folder;

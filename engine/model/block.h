@@ -20,11 +20,12 @@ struct AdapterSaved {
 // The activations that a block keeps for one microbatch, owned by (block, microbatch). Slots are numbered by
 // the block.
 struct Saved {
-  static constexpr int kSlots = 20;
+  static constexpr int kSlots = 28;
   std::array<Tensor, kSlots> slots;
   std::array<AdapterSaved, 4> adapters;
 
   Tensor& operator[](int slot) { return slots[slot]; }
+  const Tensor& operator[](int slot) const { return slots[slot]; }
   void Clear() { *this = Saved(); }
 };
 

@@ -1,4 +1,4 @@
-// The token embedding.
+// The token embedding, and that of positions where they are learned.
 #pragma once
 
 #include "engine/model/block.h"
@@ -20,6 +20,8 @@ class EmbeddingBlock final : public Block {
 
  private:
   Parameter* weight_;
+  Parameter* positions_ = nullptr;
+  float scale_ = 1.0f;  // of the tokens' vectors
 };
 
 }  // namespace ftune

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
+
 namespace ftune {
 namespace {
 enum Slot { kDX };
@@ -9,11 +11,13 @@ enum Slot { kDX };
 
 HeadBlock::HeadBlock(const ModelConfig& config, const ParameterPolicy& policy,
                      const EmbeddingBlock* embedding)
-    : norm_("model.norm", config.hidden_size, config.norm_eps, policy, store()),
+    : norm_(std::string(config.architecture->names.final_norm), config, config.hidden_size, 1, policy,
+            store()),
       weight_(config.tied_head ? &embedding->weight()
-                               : &policy.Declare(store(), "lm_head.weight",
+                               : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
                                                  {config.vocab_size, config.hidden_size}, true)),
-      vocab_size_(config.vocab_size) {}
+      vocab_size_(config.vocab_size),
+      softcap_(config.logit_softcap) {}
 
 int64_t HeadBlock::ChunkRows(int64_t vocab_size) {
   constexpr int64_t kChunkBytes = int64_t{32} << 20;
@@ -46,8 +50,13 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     Tensor rstd;
     const Tensor normed = norm_.Forward(context, inputs, &rstd);
     backend.MatMul(stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = scores});
-    backend.CrossEntropy(stream, scores, context.batch.trained_labels.Cols(first, rows), context.loss_scale,
-                         gradients, context.loss);
+    backend.CrossEntropy(stream, {.logits = scores,
+                                  .labels = context.batch.trained_labels.Cols(first, rows),
+                                  .scale = context.loss_scale,
+                                  .gradient = gradients,
+                                  .loss = context.loss,
+                                  .softcap = softcap_,
+                                  .label_smoothing = gradients ? context.label_smoothing : 0.0f});
     if (!gradients) continue;
     if (weight_->trainable) {
       backend.MatMul(stream,
@@ -77,6 +86,7 @@ Tensor HeadBlock::Logits(const Context& context, const Tensor& x) const {
   const Tensor normed = norm_.Forward(context, x, &rstd);
   const Tensor logits = context.backend.Allocate(x.rows(), vocab_size_, Category::kActivations);
   context.backend.MatMul(context.stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = logits});
+  if (softcap_ != 0.0f) context.backend.SoftCap(context.stream, softcap_, logits);
   return logits;
 }
 

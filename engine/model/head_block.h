@@ -5,7 +5,7 @@
 #include "engine/model/block.h"
 #include "engine/model/config.h"
 #include "engine/model/embedding_block.h"
-#include "engine/model/rms_norm.h"
+#include "engine/model/norm.h"
 
 namespace ftune {
 
@@ -29,9 +29,10 @@ class HeadBlock final : public Block {
   static int64_t ChunkRows(int64_t vocab_size);
 
  private:
-  RmsNorm norm_;
+  Norm norm_;
   const Parameter* weight_;  // [vocab, hidden]
   int64_t vocab_size_;
+  float softcap_;  // of the logits; 0: none
 };
 
 }  // namespace ftune

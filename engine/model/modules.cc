@@ -1,5 +1,6 @@
 #include "engine/model/modules.h"
 
+#include "base/strings.h"
 #include "engine/backend/meta/meta_backend.h"
 #include "engine/model/model.h"
 
@@ -31,12 +32,14 @@ std::vector<ParameterShape> ModelParameters(const ModelConfig& config) {
 }
 
 std::vector<std::string> LinearModules(const ModelConfig& config) {
-  constexpr std::string_view kSuffix = "_proj.weight";
-  constexpr std::string_view kWeight = ".weight";
+  const ModuleNames& names = config.architecture->names;
   std::vector<std::string> modules;
-  for (const ParameterShape& p : ModelParameters(config)) {
-    if (!p.name.ends_with(kSuffix)) continue;
-    modules.push_back(p.name.substr(0, p.name.size() - kWeight.size()));
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (const std::string_view name :
+         {names.query, names.key, names.value, names.fused_qkv, names.attention_output, names.gate, names.up,
+          names.fused_gate_up, names.down}) {
+      if (!name.empty()) modules.push_back(StrCat(LayerPrefix(config, layer), name));
+    }
   }
   return modules;
 }

@@ -5,7 +5,12 @@
 
 namespace ftune {
 
-enum class LrSchedule { kConstant, kLinear, kCosine };
+enum class LrSchedule {
+  kConstant,
+  kLinear,
+  kCosine,
+  kExponential,  // from peak * min_ratio at the first step to the peak at the last: a range test
+};
 
 struct LrOptions {
   LrSchedule schedule = LrSchedule::kCosine;

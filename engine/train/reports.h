@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "engine/tensor/ledger.h"
 
 namespace ftune {
@@ -36,6 +37,7 @@ struct EvalReport {
   double epoch = 0.0;
   double loss = 0.0;
   int64_t tokens = 0;  // trained tokens of the evaluation set
+  bool best = false;   // lower than all before
   double seconds = 0.0;
 };
 
@@ -44,7 +46,8 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnSkip(const SkipReport& report) = 0;
-  virtual void OnEval(const EvalReport& report) = 0;
+  // An error ends the run.
+  virtual absl::Status OnEval(const EvalReport& report) = 0;
 };
 
 }  // namespace ftune

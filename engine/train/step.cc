@@ -32,6 +32,8 @@ StepOutput TrainStep::Run(const StepInput& input, const std::function<bool()>& s
                                  {.seed = options_.seed,
                                   .step = static_cast<uint64_t>(input.step),
                                   .loss_scale = static_cast<float>(output.loss_scale / tokens),
+                                  .label_smoothing = options_.label_smoothing,
+                                  .neftune_alpha = options_.neftune_alpha,
                                   .loss = loss_},
                                  stop);
   if (!output.completed) return output;

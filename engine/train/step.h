@@ -32,6 +32,8 @@ class TrainStep {
   struct Options {
     uint64_t seed = 42;
     std::optional<float> max_grad_norm = 1.0f;
+    float label_smoothing = 0.0f;
+    float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
     RecomputePolicy recompute;
     std::optional<LossScalerOptions> loss_scaler;  // none: gradients are computed as they are
   };

@@ -55,7 +55,7 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
   TrainSummary summary;
   if (evaluation_ != nullptr && options_.eval_on_start) {
-    FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(0, stop));
+    FTUNE_RETURN_IF_ERROR(Evaluate(0, stop, summary));
   }
   for (int64_t done = 0; done < data_.total_steps();) {
     const double start = Now();
@@ -83,8 +83,11 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
       Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
     }
     if (EvaluationDue(done)) {
-      FTUNE_ASSIGN_OR_RETURN(const std::optional<double> eval_loss, Evaluate(done, stop));
-      if (eval_loss) summary.eval_loss = eval_loss;
+      FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
+      if (OutOfPatience() && done < data_.total_steps()) {
+        summary.early = true;
+        return summary;
+      }
     }
   }
   return summary;
@@ -137,10 +140,14 @@ bool Trainer::EvaluationDue(int64_t done) const {
   return options_.eval_steps && done % *options_.eval_steps == 0;
 }
 
-absl::StatusOr<std::optional<double>> Trainer::Evaluate(int64_t done, const std::function<bool()>& stop) {
+bool Trainer::OutOfPatience() const {
+  return options_.early_stopping_patience && worse_in_a_row_ >= *options_.early_stopping_patience;
+}
+
+absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
   const double start = Now();
   const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_, stop);
-  if (result.stopped) return std::nullopt;
+  if (result.stopped) return absl::OkStatus();
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,
                      {.key = StrCat("evaluation at step ", done),
@@ -148,12 +155,19 @@ absl::StatusOr<std::optional<double>> Trainer::Evaluate(int64_t done, const std:
                       .expected = "a finite number",
                       .hint = "look at the model's weights and at the evaluation data"});
   }
-  observer_.OnEval({.step = done,
-                    .epoch = EpochAfter(done),
-                    .loss = result.loss,
-                    .tokens = result.tokens,
-                    .seconds = Now() - start});
-  return result.loss;
+  summary.eval_loss = result.loss;
+  const bool best = !summary.best_loss || result.loss < *summary.best_loss;
+  worse_in_a_row_ = best ? 0 : worse_in_a_row_ + 1;
+  if (best) {
+    summary.best_loss = result.loss;
+    summary.best_step = done;
+  }
+  return observer_.OnEval({.step = done,
+                           .epoch = EpochAfter(done),
+                           .loss = result.loss,
+                           .tokens = result.tokens,
+                           .best = best,
+                           .seconds = Now() - start});
 }
 
 EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,

@@ -19,6 +19,8 @@ struct TrainerOptions {
   // Evaluate every this many steps (and after the last); none: not between start and end.
   std::optional<int64_t> eval_steps;
   bool eval_on_start = true;
+  // Stop after so many evaluations in a row that are not the best so far.
+  std::optional<int64_t> early_stopping_patience;
   int64_t report_every = 1;
 };
 
@@ -28,6 +30,9 @@ struct TrainSummary {
   std::optional<double> loss;       // of the last step
   std::optional<double> eval_loss;  // of the last evaluation
   bool stopped = false;             // by `stop`, before the last step
+  bool early = false;               // by early_stopping_patience
+  std::optional<double> best_loss;  // of all evaluations
+  int64_t best_step = 0;            // of that evaluation
 };
 
 class Trainer {
@@ -46,8 +51,9 @@ class Trainer {
               double flops);
   // Reports a step that overflowed; an error where there have been too many.
   absl::Status Skip(int64_t step, const StepOutput& output);
-  // Nothing where `stop` ended it.
-  absl::StatusOr<std::optional<double>> Evaluate(int64_t done, const std::function<bool()>& stop);
+  // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
+  absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
+  bool OutOfPatience() const;
   double EpochAfter(int64_t done) const;
   bool EvaluationDue(int64_t done) const;
 
@@ -58,6 +64,7 @@ class Trainer {
   TrainerOptions options_;
   TrainObserver& observer_;
   TrainStep step_;
+  int64_t worse_in_a_row_ = 0;  // evaluations
 };
 
 // Mean loss per trained token over a plan, without gradients.

@@ -250,16 +250,19 @@ void Bench::ElementWise() {
   const double row_bytes = 4.0 * t * h, act_bytes = 4.0 * t * f;
   Bytes("copy", 2 * row_bytes, [&] { backend_.Convert({}, x, y); });
   Bytes("add", 3 * row_bytes, [&] { backend_.Add({}, x, y); });
-  Bytes("norm forward", 2 * row_bytes, [&] { backend_.RmsNormForward({}, x, w, 1e-5f, y, rstd); });
-  Bytes("norm dx", 4 * row_bytes, [&] { backend_.RmsNormBackwardInput({}, x, x, w, rstd, y); });
-  Bytes("norm dw", 2 * row_bytes, [&] { backend_.RmsNormBackwardWeight({}, y, x, rstd, dw); });
+  Bytes("norm forward", 2 * row_bytes, [&] { backend_.RmsNormForward({}, x, w, {}, y, rstd); });
+  Bytes("norm dx", 4 * row_bytes, [&] { backend_.RmsNormBackwardInput({}, x, x, w, {}, rstd, true, y); });
+  Bytes("norm dw", 2 * row_bytes, [&] { backend_.RmsNormBackwardWeight({}, y, x, {}, rstd, dw); });
   Bytes("dropout", 2 * row_bytes, [&] { backend_.Dropout({}, x, {.probability = 0.1f}, false, y); });
-  Bytes("swiglu forward", 3 * act_bytes,
-        [&] { backend_.SwiGluForward({}, gate_up.Cols(0, f), gate_up.Cols(f, f), act); });
-  Bytes("swiglu backward", 5 * act_bytes, [&] {
-    backend_.SwiGluBackward({}, act, gate_up.Cols(0, f), gate_up.Cols(f, f), gate_up.Cols(0, f),
-                            gate_up.Cols(f, f), Tensor());
-  });
+  const std::pair<const char*, Activation> activations[] = {
+      {"silu", Activation::kSilu}, {"gelu (tanh)", Activation::kGeluTanh}, {"gelu", Activation::kGelu}};
+  for (const auto& [name, activation] : activations) {
+    const Tensor gate = gate_up.Cols(0, f), up = gate_up.Cols(f, f);
+    Bytes(std::string("glu forward ") + name, 3 * act_bytes,
+          [&] { backend_.GluForward({}, activation, gate, up, act); });
+    Bytes(std::string("glu backward ") + name, 5 * act_bytes,
+          [&] { backend_.GluBackward({}, activation, act, gate, up, gate, up, Tensor()); });
+  }
   {
     const Tensor qk = Random(t, 960), table = Random(t, 64);
     const Tensor positions = backend_.Allocate(DType::kI32, 1, t, Category::kBuffers);
@@ -272,8 +275,9 @@ void Bench::ElementWise() {
     const Tensor labels = backend_.Allocate(DType::kI32, 1, 160, Category::kBuffers);
     for (int64_t i = 0; i < 160; ++i) labels.i32()[i] = static_cast<int32_t>(i * 300);
     backend_.Zero({}, loss);
-    Bytes("cross-entropy with gradient", 3 * 4.0 * 160 * 49152,
-          [&] { backend_.CrossEntropy({}, logits, labels, 1.0f, true, loss); });
+    Bytes("cross-entropy with gradient", 3 * 4.0 * 160 * 49152, [&] {
+      backend_.CrossEntropy({}, {.logits = logits, .labels = labels, .gradient = true, .loss = loss});
+    });
   }
   {
     const int64_t n = int64_t{16} << 20;

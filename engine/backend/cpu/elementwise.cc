@@ -25,6 +25,17 @@ void ScaleKernel(float factor, int64_t count, float* x) {
                         HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), Set(factor)), x + i); });
 }
 
+void SoftCapKernel(float cap, int64_t count, float* x) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    part.Store(hn::Mul(Tanh(hn::Mul(part.Load(x + i), Set(1.0f / cap))), Set(cap)), x + i);
+  });
+}
+
+void MultiplyKernel(const float* factor, const float* x, int64_t count, float* y) {
+  ForVectors(count, [&](auto part, int64_t i)
+                        HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), part.Load(factor + i)), y + i); });
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -34,6 +45,8 @@ namespace {
 
 HWY_EXPORT(AddKernel);
 HWY_EXPORT(ScaleKernel);
+HWY_EXPORT(SoftCapKernel);
+HWY_EXPORT(MultiplyKernel);
 
 void ConvertRun(DType from_type, const std::byte* from, int64_t count, DType to_type, std::byte* to) {
   if (from_type == to_type) {
@@ -80,6 +93,21 @@ void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {
 void Scale(ThreadPool& pool, const Tensor& x, float factor) {
   ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
     HWY_DYNAMIC_DISPATCH(ScaleKernel)(factor, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void SoftCap(ThreadPool& pool, float cap, const Tensor& x) {
+  ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(SoftCapKernel)(cap, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void ColumnScale(ThreadPool& pool, const Tensor& factor, const Tensor& x, const Tensor& y) {
+  ParallelRows(pool, x.rows(), x.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(MultiplyKernel)
+      (factor.f32(), x.f32() + row * x.stride(), x.cols(), y.f32() + row * y.stride());
+    }
   });
 }
 

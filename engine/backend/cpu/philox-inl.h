@@ -1,4 +1,4 @@
-// Random draws of base/random.h, a vector of blocks at a time.
+// Uniform draws for the columns of a row (see draws.h); compiled once for each instruction set.
 
 #if defined(FTUNE_ENGINE_BACKEND_CPU_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FTUNE_ENGINE_BACKEND_CPU_PHILOX_INL_H_
@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/random.h"
 #include "engine/backend/cpu/simd-inl.h"
@@ -28,10 +27,10 @@ HWY_INLINE void MultiplyWide(VU a, uint32_t factor, VU& high, VU& low) {
   high = hn::OddEven(hn::BitCast(U32(), odd), hn::BitCast(U32(), hn::ShiftRight<32>(even)));
 }
 
-// Philox4x32-10 of base/random.h, one block a lane: counter (row, first_group + lane).
-HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t row, uint32_t first_group, uint32_t* draws) {
-  VU c0 = hn::Set(U32(), static_cast<uint32_t>(row));
-  VU c1 = hn::Set(U32(), static_cast<uint32_t>(row >> 32));
+// Philox4x32-10 of base/random.h, one block a lane: counter (token, first_group + lane).
+HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t token, uint32_t first_group, uint32_t* draws) {
+  VU c0 = hn::Set(U32(), static_cast<uint32_t>(token));
+  VU c1 = hn::Set(U32(), static_cast<uint32_t>(token >> 32));
   VU c2 = hn::Iota(U32(), first_group);
   VU c3 = hn::Zero(U32());
   uint32_t k0 = static_cast<uint32_t>(key);
@@ -52,12 +51,26 @@ HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t row, uint32_t first_group, u
 
 #else
 
-HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t row, uint32_t first_group, uint32_t* draws) {
-  const auto block = Philox(key, row, first_group);
+HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t token, uint32_t first_group, uint32_t* draws) {
+  const auto block = Philox(key, token, first_group);
   std::copy(block.begin(), block.end(), draws);
 }
 
 #endif
+
+// op(access, i, uniform) for the vectors that make up [0, cols) of a token's row: uniform in [0, 1), 24 bits.
+template <class Op>
+HWY_INLINE void ForUniform(uint64_t key, uint64_t token, int64_t cols, const Op& op) {
+  HWY_ALIGN uint32_t draws[64];
+  const int64_t run = 4 * Lanes();
+  for (int64_t begin = 0; begin < cols; begin += run) {
+    PhiloxBlocks(key, token, static_cast<uint32_t>(begin / 4), draws);
+    ForVectors(std::min(run, cols - begin), [&](auto part, int64_t i) HWY_ATTR {
+      const VI bits = hn::BitCast(I32(), hn::ShiftRight<8>(hn::LoadU(U32(), draws + i)));
+      op(part, begin + i, hn::Mul(hn::ConvertTo(F32(), bits), Set(0x1p-24f)));
+    });
+  }
+}
 
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

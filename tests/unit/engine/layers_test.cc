@@ -18,7 +18,8 @@ class BlockProbe {
  public:
   BlockProbe(const TinyOptions& options, size_t block)
       : backend_(MakeCpu()), trainer_(*backend_, options), block_(*trainer_.model->blocks()[block]) {
-    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4));
+    batch_ =
+        UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->positions());
     loss_ = backend_->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     input_ = Random(kTokens, options.config.hidden_size, 1);
     upstream_ = Random(kTokens, options.config.hidden_size, 2);
@@ -122,6 +123,21 @@ TEST_CASE("decoder block") {
   }
 }
 
+TEST_CASE("every architecture's blocks") {
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    CAPTURE(config.architecture->names.layers);
+    TinyOptions options;
+    options.config = config;
+    for (size_t block = 0; block < 5; ++block) {
+      CAPTURE(block);
+      BlockProbe probe(options, block);
+      probe.Backward();
+      if (block > 0) probe.CheckInput();
+      probe.CheckParameters();
+    }
+  }
+}
+
 TEST_CASE("decoder block with LoRA, with and without dropout") {
   for (const double dropout : {0.0, 0.25}) {
     TinyOptions options = Everything();
@@ -147,6 +163,39 @@ TEST_CASE("embedding") {
   probe.CheckParameters();
 }
 
+TEST_CASE("NEFTune's noise: uniform, as large as each sample's length says, only in training") {
+  TinyOptions options;
+  auto backend = MakeCpu();
+  TinyTrainer trainer(*backend, options);
+  const Batch batch = MakeBatch({{40, 10}}, 64, 3);
+  DeviceBatch device = UploadBatch(*backend, Stream(), batch, {});
+  Context context = {.backend = *backend, .stream = Stream(), .batch = device, .training = true, .step = 1};
+  Block& embedding = *trainer.model->blocks()[0];
+  const Tensor plain = embedding.Forward(context, Tensor(), nullptr, true);
+  constexpr float kAlpha = 6.0f;
+  const int64_t hidden = options.config.hidden_size;
+  device.noise = UploadNoise(*backend, Stream(), batch, kAlpha, hidden);
+  const Tensor noisy = embedding.Forward(context, Tensor(), nullptr, true);
+  for (const Segment& s : batch.segments) {
+    const double amplitude = kAlpha / std::sqrt(static_cast<double>(s.length * hidden));
+    double largest = 0.0, sum = 0.0, squares = 0.0;
+    for (int64_t i = s.begin * hidden; i < (s.begin + s.length) * hidden; ++i) {
+      const double noise = static_cast<double>(noisy.f32()[i]) - plain.f32()[i];
+      largest = std::max(largest, std::abs(noise));
+      sum += noise;
+      squares += noise * noise;
+    }
+    const double count = static_cast<double>(s.length * hidden);
+    CHECK(largest <= amplitude * 1.001);
+    CHECK(largest > amplitude * 0.98);
+    CHECK(std::abs(sum / count) < amplitude * 4 / std::sqrt(3 * count));
+    CHECK(squares / count == doctest::Approx(amplitude * amplitude / 3).epsilon(0.15));
+  }
+  context.training = false;
+  const Tensor evaluated = embedding.Forward(context, Tensor(), nullptr, true);
+  CHECK(std::memcmp(evaluated.f32(), plain.f32(), plain.size() * sizeof(float)) == 0);
+}
+
 TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   TinyOptions options;
   options.config.vocab_size = 600'000;  // chunks of 16 rows
@@ -164,7 +213,7 @@ TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   const double got = trainer.Run({batch}).loss;
 
   // From whole logits, in double precision.
-  const DeviceBatch device = UploadBatch(*backend, Stream(), batch);
+  const DeviceBatch device = UploadBatch(*backend, Stream(), batch, {});
   const Context context = {.backend = *backend, .stream = Stream(), .batch = device};
   Tensor x;
   auto& blocks = trainer.model->blocks();

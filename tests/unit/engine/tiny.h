@@ -44,6 +44,36 @@ inline ModelConfig TinyConfig() {
   return config;
 }
 
+// One of each architecture, with settings that its families have.
+inline std::vector<ModelConfig> ArchitectureConfigs() {
+  std::vector<ModelConfig> configs;
+  const auto add = [&](const Architecture& architecture) -> ModelConfig& {
+    configs.push_back(TinyConfig());
+    configs.back().architecture = &architecture;
+    return configs.back();
+  };
+  add(kLlama).layer_rope = {LayerRope::kGlobal, LayerRope::kNone, LayerRope::kGlobal};
+  add(kQwen3).head_dim = 12;
+  add(kPhi3).rotary_dim = 6;
+  for (const Architecture* gemma : {&kGemma, &kGemma2, &kGemma3}) {
+    ModelConfig& config = add(*gemma);
+    config.activation = Activation::kGeluTanh;
+    config.tied_head = true;
+    if (gemma == &kGemma) continue;
+    config.layer_window = {6, 0, 6};
+    config.attention_scale = 0.3f;
+    config.logit_softcap = 3.0f;
+    if (gemma == &kGemma2) config.attention_softcap = 2.0f;
+    if (gemma == &kGemma3) config.layer_rope = {LayerRope::kLocal, LayerRope::kGlobal, LayerRope::kLocal};
+  }
+  ModelConfig& gpt2 = add(kGpt2);
+  gpt2.qkv_bias = gpt2.output_bias = gpt2.mlp_bias = true;
+  gpt2.num_kv_heads = gpt2.num_heads;
+  gpt2.activation = Activation::kGeluTanh;
+  gpt2.tied_head = true;
+  return configs;
+}
+
 // Weights drawn by name, so that they do not depend on the model they are loaded into.
 class RandomWeights final : public WeightSource {
  public:

@@ -1,0 +1,28 @@
+// Names of tensors in GGUF files and in Hugging Face's, in both directions (gguf-py's tensor_mapping).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/model/architecture.h"
+
+namespace ftune {
+
+// What the name of a GGUF tensor says.
+struct GgufTensorRole {
+  int64_t layer = -1;         // -1 outside the layers
+  std::string_view part;      // "attn_q"
+  std::string_view suffix;    // "weight" or "bias"
+  std::string_view hf_module;  // "self_attn.q_proj"
+};
+// Nothing for a tensor that the architecture does not have. Views are into `name` and static text.
+std::optional<GgufTensorRole> ParseGgufName(std::string_view name, const Architecture& architecture);
+
+// "model.layers.3.mlp.up_proj.weight" for "blk.3.ffn_up.weight"; empty if there is none.
+std::string HfTensorName(std::string_view gguf_name, const Architecture& architecture);
+// The other way round.
+std::string GgufTensorName(std::string_view hf_name, const Architecture& architecture);
+
+}  // namespace ftune
