@@ -37,7 +37,7 @@ class LrRangeTest final : public TrainObserver {
   static LrOptions Schedule();
 
   void OnStep(const StepReport& report) override;
-  void OnSkip(const SkipReport&) override {}
+  void OnSkip(const SkipReport& report) override { progress_.Skip(report); }
   absl::Status OnEval(const EvalReport&) override { return absl::OkStatus(); }
   bool diverged() const;
   // An error where there were too few steps to tell anything.

@@ -1,8 +1,11 @@
 #include "cmd/recipe/checks.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/strings.h"
+#include "engine/adapter/module_pattern.h"
 
 namespace ftune {
 namespace {
@@ -60,6 +63,16 @@ std::vector<Rule> Rules() {
        },
        "found none with kind: qlora, which is lora on quantised weights",
        "write kind: lora, or leave quantize out"},
+      {{"train.freeze", "adapter.target_modules"},
+       [](const Recipe& r) { return r.adapter && !r.train.freeze.empty(); },
+       "found patterns, in a recipe with an adapter, whose base is frozen already",
+       "remove it; adapter.target_modules says what the adapter sits on"},
+      {{"adapter.loraplus_lr_embedding", "adapter.loraplus_lr_ratio"},
+       [](const Recipe& r) {
+         return r.adapter && r.adapter->loraplus_lr_embedding && !r.adapter->loraplus_lr_ratio;
+       },
+       "has no effect without adapter.loraplus_lr_ratio",
+       "set that, or remove it"},
       {{"optimizer.min_lr_ratio", "optimizer.lr_scheduler"},
        [](const Recipe& r) {
          return r.optimizer.min_lr_ratio > 0 && r.optimizer.lr_scheduler == LrSchedulerName::kConstant;
@@ -121,6 +134,53 @@ std::vector<Rule> Rules() {
   };
 }
 
+// The regular expressions of a key.
+struct Patterns {
+  std::string key;
+  std::vector<std::string> (*texts)(const Recipe&);
+};
+
+template <class T>
+std::vector<std::string> Names(const std::vector<std::pair<std::string, T>>& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : map) names.push_back(name);
+  return names;
+}
+
+const std::vector<Patterns>& AllPatterns() {
+  using Texts = std::vector<std::string>;
+  static const std::vector<Patterns> all = {
+      {"adapter.target_modules",
+       [](const Recipe& r) {
+         const bool regex = r.adapter && r.adapter->target_modules.kind == TargetModules::Kind::kRegex;
+         return regex ? Texts{r.adapter->target_modules.regex} : Texts{};
+       }},
+      {"adapter.rank_pattern",
+       [](const Recipe& r) { return r.adapter ? Names(r.adapter->rank_pattern) : Texts{}; }},
+      {"adapter.alpha_pattern",
+       [](const Recipe& r) { return r.adapter ? Names(r.adapter->alpha_pattern) : Texts{}; }},
+      {"train.freeze", [](const Recipe& r) { return r.train.freeze; }},
+  };
+  return all;
+}
+
+void CheckPatterns(const LoadedRecipe& loaded, const std::set<std::string>& wrong,
+                   std::vector<ErrorDetail>& errors) {
+  for (const Patterns& patterns : AllPatterns()) {
+    if (wrong.contains(patterns.key)) continue;
+    for (const std::string& text : patterns.texts(loaded.recipe)) {
+      const absl::Status status = ModulePattern::Compile(text).status();
+      if (status.ok()) continue;
+      ErrorDetail error = loaded.At(patterns.key);
+      error.found = StrCat("'", text, "'");
+      error.expected = "a regular expression";
+      const std::optional<ErrorDetail> why = DetailOf(status);
+      error.message = why ? why->message : std::string(status.message());
+      errors.push_back(std::move(error));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ErrorDetail> CheckRecipe(const LoadedRecipe& loaded, const std::set<std::string>& wrong) {
@@ -134,6 +194,7 @@ std::vector<ErrorDetail> CheckRecipe(const LoadedRecipe& loaded, const std::set<
     error.hint = rule.hint;
     errors.push_back(std::move(error));
   }
+  CheckPatterns(loaded, wrong, errors);
   return errors;
 }
 

@@ -35,7 +35,11 @@ void AddModel(KeyTable& table) {
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
        MakeField("init_from", &S::init_from, NullOr(Path()),
-                 "A checkpoint to start from: its weights only.")});
+                 "A checkpoint to start from: its weights only."),
+       MakeField("added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
+                 "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
+                 "trained and saved, with an adapter too.",
+                 {"tokens", "add_tokens"})});
 
   table.SetRequired("model.path");
 
@@ -92,18 +96,27 @@ void AddAdapter(KeyTable& table) {
        MakeField("lora_dropout", &S::lora_dropout, NumberType({.min = 0, .below = 1}),
                  "Share of the adapter's inputs that is dropped."),
        MakeField("target_modules", &S::target_modules, TargetModulesType(),
-                 "The layers that get an adapter: all linear ones but the head, by name, or by a regular "
-                 "expression on "
-                 "the whole name.",
+                 "The layers that get an adapter: all linear ones but the head, by the end of their names "
+                 "(embed_tokens and lm_head too), or by a regular expression on the whole name.",
                  {"lora_target"}),
+       MakeField("rank_pattern", &S::rank_pattern,
+                 MapOf(IntType(1, 65536), "a map of regular expressions and ranks"),
+                 "lora_r of single layers, by a regular expression of the end of their names: "
+                 "{q_proj: 8, 'layers\\.0\\..*': 4}. The first that matches counts."),
+       MakeField("alpha_pattern", &S::alpha_pattern,
+                 MapOf(NumberType({.above = 0}), "a map of regular expressions and numbers"),
+                 "lora_alpha of single layers, in the same way."),
        MakeField("modules_to_save", &S::modules_to_save,
                  ListOf(TextType("a module name"), "a list of module names"),
-                 "Modules trained in full beside the adapter and saved with it."),
+                 "Modules trained in full beside the adapter and saved with it, by the end of their names: "
+                 "embed_tokens, lm_head, norm."),
        MakeField("use_rslora", &S::use_rslora, BoolType(), "Scale by lora_alpha / √lora_r instead."),
        MakeField("use_dora", &S::use_dora, BoolType(),
                  "Train the weights' magnitudes apart from their directions."),
        MakeField("loraplus_lr_ratio", &S::loraplus_lr_ratio, NullOr(NumberType({.above = 0})),
-                 "LoRA+: learning rate of B over that of A.")});
+                 "LoRA+: learning rate of B over that of A."),
+       MakeField("loraplus_lr_embedding", &S::loraplus_lr_embedding, AutoOr(NumberType({.min = 0})),
+                 "LoRA+: learning rate of an adapter on the embedding. auto: 1e-6.")});
 }
 
 Type<std::vector<DataSource>> DataSources(size_t min_items) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ftune {
@@ -39,7 +40,7 @@ struct CountOrShare {
   bool operator==(const CountOrShare&) const = default;
 };
 
-// Which linear layers an adapter sits on: all of them, those whose last name component is listed, or those
+// Which layers an adapter sits on: all linear ones, those whose name ends with one of the list, or those
 // whose whole name matches a regular expression.
 struct TargetModules {
   enum class Kind { kAllLinear, kNames, kRegex };
@@ -86,6 +87,7 @@ struct RopeScaling {
 struct ModelSection {
   std::string path;
   std::optional<std::string> init_from;
+  std::vector<std::string> added_tokens;
   std::optional<RopeScaling> rope_scaling;
 
   bool operator==(const ModelSection&) const = default;
@@ -98,10 +100,13 @@ struct AdapterSection {
   Auto<double> lora_alpha;
   double lora_dropout = 0.0;
   TargetModules target_modules;
+  std::vector<std::pair<std::string, int64_t>> rank_pattern;  // by regular expression of a module's name
+  std::vector<std::pair<std::string, double>> alpha_pattern;
   std::vector<std::string> modules_to_save;
   bool use_rslora = false;
   bool use_dora = false;
   std::optional<double> loraplus_lr_ratio;
+  Auto<double> loraplus_lr_embedding;  // Resolve fills it in where there is a ratio
 
   bool operator==(const AdapterSection&) const = default;
 };

@@ -27,6 +27,7 @@ void ResolveAdapter(Recipe& recipe) {
   Fill(adapter.quantize, qlora ? Quantization::kNf4 : Quantization::kNone);
   adapter.kind = AdapterKind::kLora;
   Fill(adapter.lora_alpha, 2.0 * static_cast<double>(adapter.lora_r));
+  if (adapter.loraplus_lr_ratio) Fill(adapter.loraplus_lr_embedding, 1e-6);
 }
 
 void ResolveEvaluation(Recipe& recipe) {

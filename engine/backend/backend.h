@@ -45,8 +45,11 @@ class Backend {
   virtual void Synchronize(Stream stream) = 0;
 
   void Zero(Stream stream, const Tensor& x);
-  // to = from, converted (f32, bf16, f16 in any direction; quantised to f32).
+  // to = from, converted (f32, bf16, f16 in any direction; quantised to these).
   void Convert(Stream stream, const Tensor& from, const Tensor& to);
+  // Quantises f32 `from`, contiguous, into `to`, all of a tensor of a type that is quantised as a whole.
+  // scales, f32, one a block, is left with their scales: NaN where a value was not finite.
+  void Quantize(Stream stream, const Tensor& from, const Tensor& to, const Tensor& scales);
   // y += x
   void Add(Stream stream, const Tensor& x, const Tensor& y);
   // x *= factor
@@ -132,6 +135,8 @@ class Backend {
   void RowNorms(Stream stream, const Tensor& x, const Tensor& norms);
   // y[t][j] = x[t][j] * factor[j]; factor [1, cols] f32; y may be x.
   void ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y);
+  // out = x / y by element, 0 where y is 0; f32, of one shape. out may be x or y.
+  void Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out);
   // out [1, cols] += Σ_t a[t][j] * b[t][j], in a fixed order.
   void ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out);
 
@@ -159,6 +164,7 @@ class Backend {
   virtual void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) = 0;
   virtual void DoZero(Stream, const Tensor& x) = 0;
   virtual void DoConvert(Stream, const Tensor& from, const Tensor& to) = 0;
+  virtual void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) = 0;
   virtual void DoAdd(Stream, const Tensor& x, const Tensor& y) = 0;
   virtual void DoScale(Stream, const Tensor& x, float factor) = 0;
   virtual void DoSoftCap(Stream, float cap, const Tensor& x) = 0;
@@ -199,6 +205,7 @@ class Backend {
   virtual void DoCrossEntropy(Stream, const CrossEntropyArgs& args) = 0;
   virtual void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) = 0;
   virtual void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) = 0;
+  virtual void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) = 0;
   virtual void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                            const Tensor& workspace) = 0;
   virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;

@@ -90,6 +90,7 @@ struct DropoutArgs {
   uint64_t step = 0;
   uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
+  Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
 };
 
 // Identifies the draws of noise as DropoutArgs does; no dropout may have its `site`.

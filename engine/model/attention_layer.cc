@@ -92,6 +92,10 @@ void AttentionLayer::Bind() {
   output_.Bind();
 }
 
+void AttentionLayer::Refresh(Backend& backend, Stream stream) {
+  for (Linear* linear : {&qkv_, &output_}) linear->Refresh(backend, stream);
+}
+
 AttentionLayer::Operands AttentionLayer::Split(const Tensor& qkv) const {
   return {qkv.Cols(0, query_size_), qkv.Cols(query_size_, kv_size_),
           qkv.Cols(query_size_ + kv_size_, kv_size_)};

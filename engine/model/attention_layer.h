@@ -19,6 +19,8 @@ class AttentionLayer {
                  ParameterStore& store);
 
   void Bind();
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   // Undefined: positions are not rotated.
   void set_rope_table(const Tensor& table) { rope_table_ = table; }
   // Positions are rotated by the batch's own table.

@@ -12,6 +12,7 @@ class DecoderBlock final : public Block {
 
   bool hidden() const override { return true; }
   void Bind() override;
+  void Refresh(Backend& backend, Stream stream) override;
   // Undefined: positions are not rotated.
   void set_rope_table(const Tensor& table) { attention_.set_rope_table(table); }
   // Positions are rotated by the batch's own table.

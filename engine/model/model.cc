@@ -58,6 +58,10 @@ void Model::set_keep(Keep keep) {
   for (DecoderBlock* decoder : decoders_) decoder->set_keep(keep);
 }
 
+void Model::Refresh(Backend& backend, Stream stream) {
+  for (auto& block : blocks_) block->Refresh(backend, stream);
+}
+
 void Model::AllocateGradients(Backend& backend, Stream stream) {
   for (auto& block : blocks_) block->store().AllocateGradients(backend, stream);
   BindAll();

@@ -28,6 +28,8 @@ class Model {
   const PositionPlan& positions() const { return positions_; }
 
   void set_keep(Keep keep);
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   void AllocateGradients(Backend& backend, Stream stream);
 
   // All parameters, in order of blocks.

@@ -36,6 +36,7 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
                  const StepCoordinates& coordinates, const std::function<bool()>& stop) {
+  model_.Refresh(backend_, stream_);
   std::map<int, InFlight> in_flight;
   for (const Action& action : actions) {
     if (action.kind == ActionKind::kForward) {
@@ -106,6 +107,7 @@ void Runner::BackwardWeight(InFlight& flight, const Context& context) {
 }
 
 void Runner::Evaluate(const Batch& batch, const Tensor& loss) {
+  model_.Refresh(backend_, stream_);
   InFlight flight;
   flight.batch = UploadBatch(backend_, stream_, batch, model_.positions());
   const Context context = {.backend = backend_, .stream = stream_, .batch = flight.batch, .loss = loss};

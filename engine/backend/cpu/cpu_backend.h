@@ -28,6 +28,7 @@ class CpuBackend final : public Backend {
   void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) override;
   void DoZero(Stream, const Tensor& x) override;
   void DoConvert(Stream, const Tensor& from, const Tensor& to) override;
+  void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) override;
   void DoAdd(Stream, const Tensor& x, const Tensor& y) override;
   void DoScale(Stream, const Tensor& x, float factor) override;
   void DoSoftCap(Stream, float cap, const Tensor& x) override;
@@ -67,6 +68,7 @@ class CpuBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs& args) override;
   void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) override;
   void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) override;
+  void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) override;
   void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                    const Tensor& workspace) override;
   void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) override;

@@ -23,6 +23,7 @@ class MetaBackend final : public Backend {
   void DoDownload(Stream, const Tensor&, std::span<std::byte>) override {}
   void DoZero(Stream, const Tensor&) override {}
   void DoConvert(Stream, const Tensor&, const Tensor&) override {}
+  void DoQuantize(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoAdd(Stream, const Tensor&, const Tensor&) override {}
   void DoScale(Stream, const Tensor&, float) override {}
   void DoSoftCap(Stream, float, const Tensor&) override {}
@@ -59,6 +60,7 @@ class MetaBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs&) override {}
   void DoRowNorms(Stream, const Tensor&, const Tensor&) override {}
   void DoColumnScale(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoDivide(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoColumnDot(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoSumSquares(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoClipScale(Stream, const Tensor&, double, float, const Tensor&) override {}

@@ -46,6 +46,7 @@ std::vector<TinyOptions> Variants() {
       variants.back().lora = with_lora;
     }
   }
+  for (const TinyOptions& adapter : AdapterOptions()) variants.push_back(adapter);
   return variants;
 }
 
@@ -79,9 +80,7 @@ TEST_CASE("a batch gives the same gradient whatever the microbatches") {
   }
 }
 
-TEST_CASE("dropout draws do not depend on the split into microbatches") {
-  TinyOptions options;
-  options.lora = true;
+void CheckDropoutOfMicrobatches(TinyOptions options) {
   options.lora_options.dropout = 0.3;
   const Batch first = MakeBatch({{30}}, 32, 8, 0);
   const Batch second = MakeBatch({{25}}, 32, 9, 32);
@@ -99,6 +98,18 @@ TEST_CASE("dropout draws do not depend on the split into microbatches") {
   TinyOptions without = options;
   without.lora_options.dropout = 0.0;
   CHECK(std::abs(RunOnce(without, {whole}).loss - want.loss) > 1e-4);
+}
+
+TEST_CASE("dropout draws do not depend on the split into microbatches") {
+  TinyOptions lora;
+  lora.lora = true;
+  CheckDropoutOfMicrobatches(lora);
+  for (const bool dora : {false, true}) {
+    // The head sees only the trained rows of a batch.
+    lora.lora_options.target_modules = std::vector<std::string>{"q_proj", "lm_head"};
+    lora.lora_options.dora = dora;
+    CheckDropoutOfMicrobatches(lora);
+  }
 }
 
 TEST_CASE("packed samples give what lone samples give") {

@@ -18,8 +18,8 @@ class BlockProbe {
  public:
   BlockProbe(const TinyOptions& options, size_t block)
       : backend_(MakeCpu()), trainer_(*backend_, options), block_(*trainer_.model->blocks()[block]) {
-    batch_ =
-        UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->positions());
+    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->positions());
+    trainer_.model->Refresh(*backend_, Stream());
     loss_ = backend_->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     input_ = Random(kTokens, options.config.hidden_size, 1);
     upstream_ = Random(kTokens, options.config.hidden_size, 2);
@@ -37,7 +37,7 @@ class BlockProbe {
   }
 
   double Value() {
-    Saved saved;
+    if (refresh_) block_.Refresh(*backend_, Stream());
     backend_->Zero(Stream(), loss_);
     const Tensor y = block_.Forward(MakeContext(), input_, nullptr, true);
     double value = 0.0;
@@ -78,7 +78,11 @@ class BlockProbe {
     for (Parameter& p : block_.store().parameters()) {
       if (!p.trainable) continue;
       CAPTURE(p.name);
+      // DoRA's norms are constants to A and B, and do not depend on the magnitudes.
+      refresh_ = p.name.ends_with(kLoraMagnitude);
       CheckTensor(p.value, p.gradient);
+      if (refresh_) block_.Refresh(*backend_, Stream());
+      refresh_ = false;
     }
   }
   TinyTrainer& trainer() { return trainer_; }
@@ -105,6 +109,7 @@ class BlockProbe {
   Block& block_;
   DeviceBatch batch_;
   Tensor loss_, input_, upstream_, dx_;
+  bool refresh_ = false;  // before each value
 };
 
 TinyOptions Everything() {
@@ -144,6 +149,27 @@ TEST_CASE("decoder block with LoRA, with and without dropout") {
     options.lora = true;
     options.lora_options.dropout = dropout;
     BlockProbe probe(options, 1);
+    probe.Backward();
+    probe.CheckInput();
+    probe.CheckParameters();
+  }
+}
+
+TEST_CASE("blocks with every kind of adapter, with and without dropout") {
+  for (TinyOptions options : AdapterOptions()) {
+    CAPTURE(options.config.architecture->names.layers);
+    CAPTURE(options.lora_options.dora);
+    options.lora_options.dropout = options.lora_options.rslora ? 0.0 : 0.25;
+    for (const size_t block : {0, 1, 4}) {
+      CAPTURE(block);
+      BlockProbe probe(options, block);
+      probe.Backward();
+      if (block > 0) probe.CheckInput();
+      probe.CheckParameters();
+    }
+    if (!options.lora_options.dora) continue;
+    options.lora_options.dropout = 0.0;
+    BlockProbe probe(options, 2);
     probe.Backward();
     probe.CheckInput();
     probe.CheckParameters();

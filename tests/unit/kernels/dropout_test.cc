@@ -3,7 +3,7 @@
 namespace ftune::test {
 namespace {
 
-constexpr DropoutArgs kArgs = {.probability = 0.3f,
+const DropoutArgs kArgs = {.probability = 0.3f,
                                .seed = 0x123456789abcdefull,
                                .step = 7,
                                .site = 12,
