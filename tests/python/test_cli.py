@@ -426,9 +426,9 @@ def test_wrong_models(case):
            lambda m: edit_json(m / "config.json", lambda c: c.update(num_hidden_layers=1)))
     broken("family", 4, ["model_type", "mamba"],
            lambda m: edit_json(m / "config.json", lambda c: c.update(model_type="mamba")))
-    broken("rope", 4, ["yarn"], lambda m: edit_json(
+    broken("rope", 4, ["mrope"], lambda m: edit_json(
         m / "config.json", lambda c: (c.pop("rope_parameters", None),
-                                      c.update(rope_scaling={"rope_type": "yarn", "factor": 2.0}, rope_theta=1e4))))
+                                      c.update(rope_scaling={"rope_type": "mrope", "factor": 2.0}, rope_theta=1e4))))
     broken("syntax", 4, ["config.json:1"], lambda m: (m / "config.json").write_text('{"model_type": '))
     broken("tokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").write_text('{"model": {"type": "X"}}'))
     broken("notokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").unlink())

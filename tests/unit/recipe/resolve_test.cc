@@ -275,39 +275,20 @@ TEST_CASE("what this version does not have is refused by name") {
         "dir/my.run.yaml:3: error: parallel.tensor: this version of ftune does not have this value; found 2, "
         "expected 1; "
         "one rank uses all cores");
-  for (const std::string text : {"model: {rope_scaling: {rope_type: yarn}}",
-                                 "adapter: {kind: qlora}",
-                                 "adapter: {quantize: int8}",
-                                 "train: {neftune_noise_alpha: 5}",
-                                 "train: {sample_prompts: [a]}",
-                                 "memory: {offload: optimizer}",
-                                 "parallel: {data: 2}",
-                                 "parallel: {pipeline: 2}",
-                                 "parallel: {context: 2}",
-                                 "parallel: {zero: 1}",
-                                 "parallel: {schedule: gpipe}",
-                                 "parallel: {compression: int8}",
-                                 "parallel: {virtual_stages: 2}",
-                                 "checkpoint: {save_steps: 5}",
-                                 "checkpoint: {saves_per_epoch: 5}",
-                                 "checkpoint: {keep_last: 5}",
-                                 "checkpoint: {stop_after: 5m}",
-                                 "checkpoint: {async: false}",
-                                 "launch: {kind: ssh}",
-                                 "launch: {kind: slurm}",
-                                 "launch: {hosts: [a]}",
-                                 "launch: {hostfile: a}",
-                                 "launch: {device: cuda}",
-                                 "launch: {ranks_per_host: 2}",
-                                 "launch: {slurm: {nodes: 2}}",
-                                 "log: {tensorboard: true}",
-                                 "log: {hook: a}"}) {
+  for (const std::string text : {"memory: {offload: optimizer}",  "parallel: {data: 2}",
+                                 "parallel: {pipeline: 2}",       "parallel: {context: 2}",
+                                 "parallel: {zero: 1}",           "parallel: {schedule: gpipe}",
+                                 "parallel: {compression: int8}", "parallel: {virtual_stages: 2}",
+                                 "checkpoint: {save_steps: 5}",   "checkpoint: {saves_per_epoch: 5}",
+                                 "checkpoint: {keep_last: 5}",    "checkpoint: {stop_after: 5m}",
+                                 "checkpoint: {async: false}",    "launch: {kind: ssh}",
+                                 "launch: {kind: slurm}",         "launch: {hosts: [a]}",
+                                 "launch: {hostfile: a}",         "launch: {device: cuda}",
+                                 "launch: {ranks_per_host: 2}",   "launch: {slurm: {nodes: 2}}",
+                                 "log: {tensorboard: true}",      "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
-    const bool is_model = section == "model";
-    absl::StatusOr<LoadedRecipe> loaded =
-        is_model ? LoadRecipeText("base_model: m\ndata: {train: d}\n" + text, "r.yaml")
-                 : LoadRecipeText(kMinimal + text, "r.yaml");
+    const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + text, "r.yaml");
     REQUIRE(loaded.ok());
     const absl::Status status = CheckAvailable(*loaded);
     CHECK(status.message().find("r.yaml:3: error: " + section + ".") == 0);

@@ -25,6 +25,7 @@ Recipe Full() {
   r.output_dir = "runs/a b #1: é";
   r.model = {.path = "true",
              .init_from = "null",
+             .added_tokens = {"<a>", "- b"},
              .rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3,
                                          .factor = 32.1,
                                          .low_freq_factor = 1.5,
@@ -65,8 +66,10 @@ Recipe Full() {
              .eval_on_start = false,
              .early_stopping_patience = 2,
              .sample_prompts = {"- hi", "a: b", "# c"},
+             .sample_max_new_tokens = 7,
              .freeze = {},
              .neftune_noise_alpha = 0,
+             .label_smoothing = 0.25,
              .seed = std::numeric_limits<int64_t>::max()};
   r.optimizer = {.name = OptimizerName::kMuon,
                  .learning_rate = 2e-5,
@@ -172,7 +175,9 @@ TEST_CASE("the written form") {
   Recipe recipe = Minimal();
   recipe.optimizer.learning_rate = 2e-5;
   const std::string yaml = ToYaml(recipe);
-  CHECK(yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  rope_scaling: null\n"));
+  CHECK(
+      yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  added_tokens: []\n  "
+                       "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
   CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);
