@@ -192,6 +192,7 @@ TEST_CASE("a warm-up that is a share of the steps never takes them all") {
   CHECK(WarmupSteps(0.03, 33) == 0);
   CHECK(WarmupSteps(0.03, 34) == 1);
   CHECK(WarmupSteps(0.03, 1000) == 30);
+  CHECK(WarmupSteps(0.29, 100) == 29);  // though 0.29 × 100 is a little less in double
   CHECK(WarmupSteps(1.0, 1) == 0);
   CHECK(WarmupSteps(1.0, 10) == 9);
   CHECK(WarmupSteps(0.5, 0) == 0);
