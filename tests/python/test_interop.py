@@ -25,6 +25,7 @@ from transformers.utils import logging
 
 import reference
 from ftune_cli import Ftune, write_jsonl
+from small_tokenizer import write_small_tokenizer
 
 MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
 TINY = MODELS / "tiny-chat"
@@ -460,6 +461,22 @@ def _hf_weights(tensors, metadata):
     return weights
 
 
+def test_export_gguf_read_again(case):
+    """Families that only ftune reads here: what it wrote computes the same; those it cannot write it refuses."""
+    for name in ("qwen3", "gemma", "gemma2", "gemma3", "gemma3-scaled"):
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        result = case.ftune("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf", "--dtype", "f32")
+        assert result["max_logit_diff"] <= 1e-5, (name, result)
+    for name in ("gpt2", "phi3", "llama-yarn"):
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        error = case.ftune.error("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf")
+        assert "cannot be written as GGUF" in error["message"], error
+
+
 def test_export_gguf(case):
     """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
     ids = list(range(7, 40))
@@ -467,7 +484,7 @@ def test_export_gguf(case):
         base = case.folder / name
         shutil.copytree(MODELS / name, base)
         if not (base / "tokenizer.json").exists():
-            _write_small_tokenizer(base)
+            write_small_tokenizer(base)
         out = case.folder / f"{name}.gguf"
         result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
         # Half-precision weights are multiplied by another routine than f32.
