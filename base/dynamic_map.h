@@ -29,6 +29,8 @@ class DynamicMap {
 
   // Ascending.
   const std::array<float, kSize>& values() const { return values_; }
+  // Between neighbours: the nearest value's code is the number of midpoints below a value.
+  const std::array<float, kSize - 1>& midpoints() const { return midpoints_; }
   // Of `value`, scaled into [-1, 1] (what lies beyond gets the last code there; NaN gets code 0).
   uint8_t Code(float value, CodeSearch search) const;
 
@@ -38,8 +40,8 @@ class DynamicMap {
   uint8_t Nearest(float value) const;
 
   std::array<float, kSize> values_;
-  std::array<float, kSize - 1> midpoints_;  // between neighbours
-  std::vector<uint8_t> steps_;              // code of each step
+  std::array<float, kSize - 1> midpoints_;
+  std::vector<uint8_t> steps_;  // code of each step
 };
 
 // Codes of `values` and, for each block of `block` values (the last may be shorter), its largest magnitude in

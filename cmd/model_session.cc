@@ -22,11 +22,24 @@ std::unique_ptr<Backend> MakeCpuBackend(int threads) {
 
 namespace {
 
-absl::StatusOr<std::optional<DType>> BaseQuantization(const std::optional<std::filesystem::path>& adapter,
+// The form of the base that the adapters were trained on, which must be one for all of them.
+absl::StatusOr<std::optional<DType>> BaseQuantization(const std::vector<std::filesystem::path>& adapters,
                                                       const std::string& quantize) {
   if (quantize.empty()) {
-    if (!adapter) return std::nullopt;
-    return ReadAdapterBase(*adapter);
+    std::optional<DType> form;
+    for (const std::filesystem::path& folder : adapters) {
+      FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> own, ReadAdapterBase(folder));
+      if (&folder != &adapters.front() && own != form) {
+        return UsageError({.file = folder.string(),
+                           .key = kAdapterBaseFile,
+                           .message = "the adapters were trained on bases of different forms",
+                           .found = std::string(QuantizationName(own)),
+                           .expected = std::string(QuantizationName(form)),
+                           .hint = "say with --quantize which one to use"});
+      }
+      form = own;
+    }
+    return form;
   }
   const absl::StatusOr<std::optional<DType>> dtype = ParseQuantization(quantize);
   if (dtype.ok()) return dtype;
@@ -45,17 +58,13 @@ void AddQuantizeOption(CLI::App& command, std::string& quantize) {
       "the adapter was trained on");
 }
 
-absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
-                                         const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length, const std::string& quantize) {
+absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, LoadModelOptions options,
+                                         const std::string& quantize) {
   ModelSession session;
   session.backend = MakeCpuBackend(CpuCores());
-  LoadModelOptions options;
-  options.max_length = max_length;
-  options.lora_folder = adapter;
-  FTUNE_ASSIGN_OR_RETURN(options.quantize, BaseQuantization(adapter, quantize));
+  FTUNE_ASSIGN_OR_RETURN(options.quantize, BaseQuantization(options.adapters, quantize));
   FTUNE_ASSIGN_OR_RETURN(session.loaded, LoadModel(*session.backend, Stream(), model, options));
-  FTUNE_ASSIGN_OR_RETURN(session.tokenizer, LoadTokenizer(model));
+  FTUNE_ASSIGN_OR_RETURN(session.tokenizer, LoadTokenizer(TokenizerOf(session.loaded.files)));
   return session;
 }
 

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,11 +19,11 @@ struct ModelSession {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-// `model` is a model's folder or a .gguf file, `adapter` a PEFT folder. max_length as in LoadModelOptions.
-// `quantize` is what --quantize says: how to quantise the model, or nothing: as the adapter's base was.
-absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
-                                         const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length, const std::string& quantize);
+// `model` is a model's folder or a .gguf file. `options` as LoadModel has them, but for `quantize`: that is
+// what
+// --quantize says, or, where it says nothing, how the adapters' base was quantised.
+absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, LoadModelOptions options,
+                                         const std::string& quantize);
 
 // Declares --quantize.
 void AddQuantizeOption(CLI::App& command, std::string& quantize);

@@ -40,6 +40,11 @@ void Progress::Step(const StepReport& r) {
   std::fflush(out_);
 }
 
+void Progress::Skip(const SkipReport& r) {
+  Say(absl::StrFormat("step %d  skipped: gradients overflow at a loss scale of %g; the next is %g", r.step,
+                      r.loss_scale, r.next_loss_scale));
+}
+
 void Progress::Eval(const EvalReport& r) {
   Say(absl::StrFormat("step %d  eval loss %.4f  (%d tokens, %s)", r.step, r.loss, r.tokens,
                       HumanDuration(r.seconds)));

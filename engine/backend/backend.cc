@@ -7,6 +7,15 @@
 #include "base/block_quant.h"
 
 namespace ftune {
+namespace {
+
+void CheckUpdate([[maybe_unused]] const UpdateArgs& update) {
+  assert(update.gradients.size() == update.weights.size() && update.weights.contiguous());
+  assert(!update.low.defined() || update.low.size() == update.weights.size());
+  assert(update.weights.dtype() == DType::kF32 || update.weights.dtype() == DType::kBF16);
+}
+
+}  // namespace
 
 Tensor Backend::Allocate(DType dtype, int64_t rows, int64_t cols, Category category) {
   const int64_t bytes = AllocationBytes(BytesFor(dtype, rows * cols));
@@ -216,6 +225,12 @@ void Backend::ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, 
   DoColumnScale(stream, factor, x, y);
 }
 
+void Backend::Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  assert(x.rows() == out.rows() && x.cols() == out.cols());
+  assert(y.rows() == out.rows() && y.cols() == out.cols());
+  DoDivide(stream, x, y, out);
+}
+
 void Backend::ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out) {
   assert(a.rows() == b.rows() && a.cols() == b.cols() && out.size() == a.cols());
   DoColumnDot(stream, a, b, out, Scratch(sizes_->ColumnReduction(a.rows(), a.cols())));
@@ -226,18 +241,56 @@ void Backend::SumSquares(Stream stream, const Tensor& x, const Tensor& sum) {
   DoSumSquares(stream, x, sum, Scratch(sizes_->ColumnReduction(x.size(), 1)));
 }
 
-void Backend::ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale) {
-  DoClipScale(stream, sum, max_norm, scale);
+void Backend::ClipScale(Stream stream, const Tensor& sum, double loss_scale, float max_norm,
+                        const Tensor& scale) {
+  DoClipScale(stream, sum, loss_scale, max_norm, scale);
 }
 
 void Backend::AdamW(Stream stream, const AdamWArgs& args) {
-  assert(args.weights.size() == args.gradients.size() && args.moment1.size() == args.weights.size());
+  CheckUpdate(args.update);
+  assert(args.moment1.size() == args.update.weights.size());
+  assert(args.moment2.size() == args.update.weights.size());
   DoAdamW(stream, args);
 }
 
+void Backend::AdamW8bit(Stream stream, const AdamW8bitArgs& args) {
+  CheckUpdate(args.update);
+  [[maybe_unused]] const int64_t n = args.update.weights.size();
+  assert(args.moment1.dtype() == DType::kU8 && args.moment1.size() == n);
+  assert(args.moment2.dtype() == DType::kU8 && args.moment2.size() == n);
+  assert(args.scale1.size() == StateBlocks(n) && args.scale2.size() == StateBlocks(n));
+  DoAdamW8bit(stream, args);
+}
+
 void Backend::Sgd(Stream stream, const SgdArgs& args) {
-  assert(args.weights.size() == args.gradients.size());
+  CheckUpdate(args.update);
+  assert(args.factor == 0.0f || args.momentum.size() == args.update.weights.size());
   DoSgd(stream, args);
+}
+
+void Backend::Lion(Stream stream, const LionArgs& args) {
+  CheckUpdate(args.update);
+  assert(args.momentum.size() == args.update.weights.size());
+  DoLion(stream, args);
+}
+
+void Backend::Adafactor(Stream stream, const AdafactorArgs& args) {
+  CheckUpdate(args.update);
+  const Tensor& weights = args.update.weights;
+  assert(args.variance.defined()
+             ? args.variance.size() == weights.size()
+             : args.row_variance.size() == weights.rows() && args.col_variance.size() == weights.cols());
+  DoAdafactor(stream, args, Scratch(sizes_->Adafactor(weights.rows(), weights.cols())));
+}
+
+void Backend::Muon(Stream stream, const MuonArgs& args) {
+  CheckUpdate(args.update);
+  const Tensor& weights = args.update.weights;
+  assert(args.momentum.size() == weights.size());
+  const double large = static_cast<double>(std::max(weights.rows(), weights.cols()));
+  const double small = static_cast<double>(std::min(weights.rows(), weights.cols()));
+  Count(kNewtonSchulzSteps * 2.0 * small * small * (2.0 * large + small));
+  DoMuon(stream, args, Scratch(sizes_->Muon(weights.rows(), weights.cols())));
 }
 
 double AttentionPairs(const std::vector<AttentionSegment>& segments, int64_t window) {

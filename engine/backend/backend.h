@@ -135,16 +135,25 @@ class Backend {
   void RowNorms(Stream stream, const Tensor& x, const Tensor& norms);
   // y[t][j] = x[t][j] * factor[j]; factor [1, cols] f32; y may be x.
   void ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y);
+  // out = x / y by element, 0 where y is 0; f32, of one shape. out may be x or y.
+  void Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out);
   // out [1, cols] += Σ_t a[t][j] * b[t][j], in a fixed order.
   void ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out);
 
   // sum [1, 1] f64 += Σ x², in a fixed order.
   void SumSquares(Stream stream, const Tensor& x, const Tensor& sum);
-  // scale [1, 1] f32 = max_norm / max(sqrt(sum), max_norm), so 1 below the limit; as
-  // torch.nn.utils.clip_grad_norm_ with its 1e-6 in the denominator.
-  void ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale);
+  // scale [1, 1] f32 = what brings gradients that were scaled by loss_scale, with squares that add up to
+  // `sum`, back to their own size and their norm under max_norm: norm = sqrt(sum) / loss_scale,
+  // scale = min(1, max_norm / (norm + 1e-6)) / loss_scale, as torch.nn.utils.clip_grad_norm_.
+  void ClipScale(Stream stream, const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale);
+
+  // Optimizers (optimizer_ops.h).
   void AdamW(Stream stream, const AdamWArgs& args);
+  void AdamW8bit(Stream stream, const AdamW8bitArgs& args);
   void Sgd(Stream stream, const SgdArgs& args);
+  void Lion(Stream stream, const LionArgs& args);
+  void Adafactor(Stream stream, const AdafactorArgs& args);
+  void Muon(Stream stream, const MuonArgs& args);
 
  protected:
   explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes) : sizes_(std::move(sizes)) {}
@@ -196,12 +205,18 @@ class Backend {
   virtual void DoCrossEntropy(Stream, const CrossEntropyArgs& args) = 0;
   virtual void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) = 0;
   virtual void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) = 0;
+  virtual void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) = 0;
   virtual void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                            const Tensor& workspace) = 0;
   virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;
-  virtual void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) = 0;
+  virtual void DoClipScale(Stream, const Tensor& sum, double loss_scale, float max_norm,
+                           const Tensor& scale) = 0;
   virtual void DoAdamW(Stream, const AdamWArgs& args) = 0;
+  virtual void DoAdamW8bit(Stream, const AdamW8bitArgs& args) = 0;
   virtual void DoSgd(Stream, const SgdArgs& args) = 0;
+  virtual void DoLion(Stream, const LionArgs& args) = 0;
+  virtual void DoAdafactor(Stream, const AdafactorArgs& args, const Tensor& workspace) = 0;
+  virtual void DoMuon(Stream, const MuonArgs& args, const Tensor& workspace) = 0;
 
  private:
   friend class RecomputeScope;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backend/activation.h"
+#include "engine/backend/optimizer_ops.h"
 #include "engine/tensor/tensor.h"
 
 namespace ftune {
@@ -89,6 +90,7 @@ struct DropoutArgs {
   uint64_t step = 0;
   uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
+  Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
 };
 
 // Identifies the draws of noise as DropoutArgs does; no dropout may have its `site`.
@@ -98,40 +100,6 @@ struct NoiseArgs {
   uint64_t step = 0;
   uint64_t site = 0;
   int64_t first_token = 0;
-};
-
-// One contiguous range of a flat shard with its own weight decay.
-struct DecayRange {
-  int64_t begin = 0;
-  int64_t count = 0;
-  float weight_decay = 0.0f;
-};
-
-// AdamW with decoupled decay (Loshchilov & Hutter, "Decoupled weight decay regularization", algorithm 2), as
-// torch.optim.AdamW computes it. All tensors are flat [1, n] f32; `low` (bf16 or f16), where defined,
-// receives the rounded new weights.
-struct AdamWArgs {
-  Tensor weights;  // f32: the weights themselves or their master copy
-  Tensor low;
-  Tensor gradients;
-  Tensor moment1, moment2;
-  Tensor gradient_scale;  // [1, 1] f32 on the device: gradients are multiplied by it (clipping)
-  std::vector<DecayRange> decay;
-  float learning_rate = 0.0f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  int64_t step = 1;  // 1-based
-};
-
-// torch.optim.SGD: weight decay is added to the gradient; no momentum.
-struct SgdArgs {
-  Tensor weights;
-  Tensor low;
-  Tensor gradients;
-  Tensor gradient_scale;
-  std::vector<DecayRange> decay;
-  float learning_rate = 0.0f;
 };
 
 }  // namespace ftune

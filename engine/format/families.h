@@ -58,6 +58,7 @@ struct Family {
   BiasRule biases = BiasRule::kNone;
   WindowRule window = WindowRule::kNone;
   RopeRule rope = RopeRule::kAll;
+  bool gguf_interleaved = false;   // its q and k rows are reordered in GGUF
   bool partial_rotary = false;     // partial_rotary_factor is honoured
   bool logit_softcap = false;      // final_logit_softcapping is
   bool attention_softcap = false;  // attn_logit_softcapping is

@@ -1,8 +1,8 @@
 #include "engine/format/gguf_model.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,74 +12,12 @@
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
+#include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
+#include "engine/format/layer_reader.h"
 
 namespace ftune {
 namespace {
-
-struct NamePair {
-  std::string_view gguf;
-  std::string_view hf;
-};
-
-// gguf-py's tensor_mapping, the rows of these architectures.
-constexpr std::array<NamePair, 3> kOuterNames = {{
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.norm"},
-    {"output", "lm_head"},
-}};
-constexpr std::array<NamePair, 9> kLayerNames = {{
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-}};
-
-// What the name of a tensor says. `layer` is -1 outside the layers.
-struct TensorRole {
-  int64_t layer = -1;
-  std::string_view part;    // "attn_q"
-  std::string_view suffix;  // "weight"
-  std::string_view hf_part;
-};
-
-template <size_t N>
-std::string_view Lookup(const std::array<NamePair, N>& names, std::string_view gguf) {
-  for (const NamePair& pair : names) {
-    if (pair.gguf == gguf) return pair.hf;
-  }
-  return {};
-}
-
-std::optional<TensorRole> ParseName(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  TensorRole role;
-  role.suffix = name.substr(dot + 1);
-  role.part = name.substr(0, dot);
-  if (role.suffix != "weight" && role.suffix != "bias") return std::nullopt;
-  if (!role.part.starts_with("blk.")) {
-    role.hf_part = Lookup(kOuterNames, role.part);
-  } else {
-    const char* end = role.part.data() + role.part.size();
-    const auto [rest, error] = std::from_chars(role.part.data() + 4, end, role.layer);
-    if (error != std::errc() || role.layer < 0 || rest == end || *rest != '.') return std::nullopt;
-    role.part = std::string_view(rest + 1, end);
-    role.hf_part = Lookup(kLayerNames, role.part);
-  }
-  if (role.hf_part.empty()) return std::nullopt;
-  return role;
-}
-
-std::string HfName(const TensorRole& role) {
-  if (role.layer < 0) return StrCat(role.hf_part, ".", role.suffix);
-  return StrCat("model.layers.", role.layer, ".", role.hf_part, ".", role.suffix);
-}
 
 // Settings that change the mathematics, with the value that does not.
 struct NeutralSetting {
@@ -87,41 +25,32 @@ struct NeutralSetting {
   double neutral;
 };
 constexpr NeutralSetting kNeutralSettings[] = {
-    {"expert_count", 0},
-    {"expert_used_count", 0},
-    {"attention.clamp_kqv", 0},
-    {"attention.max_alibi_bias", 0},
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
-    {"logit_scale", 1},
-    {"residual_scale", 1},
-    {"embedding_scale", 1},
-    {"attention.scale", 0},
-    {"rope.scaling.attn_factor", 1},
+    {"expert_count", 0},        {"expert_used_count", 0},
+    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0},
+    {"logit_scale", 1},         {"residual_scale", 1},
+    {"embedding_scale", 1},     {"attention.scale", 0},
 };
 
 class GgufWeights : public WeightSource {
  public:
   explicit GgufWeights(GgufFile file) : file_(std::move(file)) {}
 
-  absl::Status AddTensors(const ModelConfig& config, bool interleaved);
+  absl::Status AddTensors(const ModelConfig& config, const Family& family);
   const GgufFile& file() const { return file_; }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
   void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
 
  private:
   std::string origin() const override { return file_.path().string(); }
-  absl::Status SetInterleaved(const TensorRole& role, const ModelConfig& config, SourceTensor& tensor) const;
+  absl::Status SetInterleaved(int64_t heads, const ModelConfig& config, SourceTensor& tensor) const;
 
   GgufFile file_;
   std::vector<SourceTensor> tensors_;
 };
 
-absl::Status GgufWeights::SetInterleaved(const TensorRole& role, const ModelConfig& config,
+absl::Status GgufWeights::SetInterleaved(int64_t heads, const ModelConfig& config,
                                          SourceTensor& tensor) const {
-  const bool query = role.part == "attn_q";
-  if (!query && role.part != "attn_k") return absl::OkStatus();
-  const int64_t heads = query ? config.num_heads : config.num_kv_heads;
+  if (heads == 0) return absl::OkStatus();
   if (tensor.shape.empty() || tensor.shape[0] != heads * config.head_dim) {
     return DataError({.file = tensor.file,
                       .key = tensor.name,
@@ -133,12 +62,11 @@ absl::Status GgufWeights::SetInterleaved(const TensorRole& role, const ModelConf
   return absl::OkStatus();
 }
 
-absl::Status GgufWeights::AddTensors(const ModelConfig& config, bool interleaved) {
+absl::Status GgufWeights::AddTensors(const ModelConfig& config, const Family& family) {
   const std::string file = file_.path().string();
   for (const GgufTensor& tensor : file_.tensors()) {
-    // Read by ReadGgufRope, and an older form of the same.
-    if (tensor.name == "rope_freqs.weight" || tensor.name.ends_with(".attn_rot_embd")) continue;
-    const auto role = ParseName(tensor.name);
+    if (IsRopeTensor(tensor.name)) continue;  // read by ReadGgufRope
+    const auto role = ParseGgufName(tensor.name, *config.architecture);
     if (!role || role->layer >= config.num_layers) {
       return DataError({.file = file,
                         .key = tensor.name,
@@ -150,15 +78,17 @@ absl::Status GgufWeights::AddTensors(const ModelConfig& config, bool interleaved
                         .key = tensor.name,
                         .message = "the tensor's type is not supported",
                         .found = GgmlTypeName(tensor.ggml_type),
-                        .expected = "F32, F16, BF16, Q4_0, Q4_1 or Q8_0",
-                        .hint = "use a Q8_0 or BF16 file of the model, or the Hugging Face model"});
+                        .expected = StrCat("one of ", ReadableGgmlTypes()),
+                        .hint = "use another file of the model, or the Hugging Face model"});
     }
-    SourceTensor source = {.name = HfName(*role),
+    SourceTensor source = {.name = HfTensorName(tensor.name, *config.architecture),
                            .dtype = *tensor.dtype,
                            .shape = tensor.shape,
                            .bytes = tensor.bytes,
                            .file = file};
-    if (interleaved) FTUNE_RETURN_IF_ERROR(SetInterleaved(*role, config, source));
+    FTUNE_RETURN_IF_ERROR(SetInterleaved(InterleavedHeads(*role, config, family), config, source));
+    // llama.cpp's converter stores the 1 that Gemma's norms add to their weights with them.
+    if (config.architecture->norm_unit_offset && role->part.ends_with("norm")) source.added = -1.0f;
     tensors_.push_back(std::move(source));
   }
   std::sort(tensors_.begin(), tensors_.end(),
@@ -278,49 +208,114 @@ absl::Status ReadBiases(const GgufFile& file, const Family& family, ModelConfig&
                     .message = StrCat("this combination of biases is not one of ", family.model_type, "'s")});
 }
 
-absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& architecture) {
-  ModelConfig config;
-  FTUNE_RETURN_IF_ERROR(CheckSettings(file, architecture));
+// Windows and positions of the layers, by the family's rules for config.json.
+absl::Status ReadGgufLayers(const GgufFile& file, const std::string& architecture, const Family& family,
+                            ModelConfig& config) {
+  const std::string path = file.path().string();
   const std::string window_key = architecture + ".attention.sliding_window";
   FTUNE_ASSIGN_OR_RETURN(const int64_t window, file.IntOr(window_key, 0));
-  if (window < 0) {
-    return DataError(
-        {.file = file.path().string(), .key = window_key, .found = StrCat(window), .expected = "0 or more"});
-  }
-  // Of the families that share llama.cpp's "llama", only Mistral has a window; without one they compute the
-  // same.
-  config.model_type = architecture == "llama" && window > 0 ? "mistral" : architecture;
-  const Family& family = *FindFamily(config.model_type);
-  config.architecture = family.architecture;
-  if (window > 0 && family.window != WindowRule::kAll) {
-    return DataError({.file = file.path().string(),
+  if (window > 0 && (family.window == WindowRule::kFrom || family.window == WindowRule::kNone)) {
+    return DataError({.file = path,
                       .key = window_key,
                       .message = StrCat("a sliding window is not supported for ", architecture),
                       .found = StrCat(window)});
   }
+  nlohmann::json fields = {{"sliding_window", nullptr}};
+  if (window > 0) fields["sliding_window"] = window;
+  const std::string pattern_key = architecture + ".attention.sliding_window_pattern";
+  if (file.Has(pattern_key)) {
+    const absl::StatusOr<int64_t> every = file.Int(pattern_key);
+    if (every.ok()) {
+      fields["sliding_window_pattern"] = *every;
+    } else {
+      FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> sliding, file.Ints(pattern_key));
+      for (const int64_t flag : sliding) {
+        fields["layer_types"].push_back(flag != 0 ? "sliding_attention" : "full_attention");
+      }
+    }
+  }
+  return ReadLayers(fields, family, path, config);
+}
+
+// What llama.cpp knows of Gemma and does not store (its llama-model.cpp): scores are divided by the root of
+// the head's size, in the largest models by that of their hidden size a head.
+absl::Status ReadScales(const GgufFile& file, const std::string& architecture, const Family& family,
+                        ModelConfig& config) {
+  if (family.query_scalar) {
+    constexpr int64_t kLargestGemma2 = 46, kLargestGemma3 = 62;
+    const int64_t largest = family.attention_softcap ? kLargestGemma2 : kLargestGemma3;
+    const int64_t scalar =
+        config.num_layers == largest ? config.hidden_size / config.num_heads : config.head_dim;
+    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(scalar));
+  }
+  struct Cap {
+    const char* suffix;
+    bool honoured;
+    double fallback;
+    float* cap;
+  };
+  for (const Cap& cap : {Cap{"attn_logit_softcapping", family.attention_softcap,
+                             family.default_attention_softcap, &config.attention_softcap},
+                         Cap{"final_logit_softcapping", family.logit_softcap, family.default_logit_softcap,
+                             &config.logit_softcap}}) {
+    const std::string key = StrCat(architecture, ".", cap.suffix);
+    FTUNE_ASSIGN_OR_RETURN(const double value, file.FloatOr(key, cap.fallback));
+    if (value < 0 || !std::isfinite(value) || (value != 0 && !cap.honoured)) {
+      return DataError({.file = file.path().string(),
+                        .key = key,
+                        .message = "the setting changes what the model computes and is not supported",
+                        .found = StrCat(value),
+                        .expected = cap.honoured ? "a positive number, or 0 for none" : "0"});
+    }
+    *cap.cap = static_cast<float>(value);
+  }
+  return absl::OkStatus();
+}
+
+// Of the families that share llama.cpp's "llama", only Mistral has a window; without one they compute the
+// same.
+absl::StatusOr<const Family*> FindGgufFamily(const GgufFile& file, const std::string& architecture) {
+  FTUNE_ASSIGN_OR_RETURN(const int64_t window, file.IntOr(architecture + ".attention.sliding_window", 0));
+  if (window < 0) {
+    return DataError({.file = file.path().string(),
+                      .key = architecture + ".attention.sliding_window",
+                      .found = StrCat(window),
+                      .expected = "0 or more"});
+  }
+  if (architecture == "llama" && window > 0) return FindFamily("mistral");
+  for (const Family& family : Families()) {
+    if (family.gguf_architecture == architecture) return &family;
+  }
+  return DataError({.file = file.path().string(), .key = "general.architecture", .found = architecture});
+}
+
+absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& architecture,
+                                       const Family& family) {
+  ModelConfig config;
+  FTUNE_RETURN_IF_ERROR(CheckSettings(file, architecture));
+  config.model_type = std::string(family.model_type);
+  config.architecture = family.architecture;
+  config.activation = family.default_activation;
   FTUNE_RETURN_IF_ERROR(ReadSizes(file, architecture, config));
   FTUNE_RETURN_IF_ERROR(ReadBiases(file, family, config));
   config.tied_head = file.FindTensor("output.weight") == nullptr;
-  config.layer_window.assign(config.num_layers, window);
+  FTUNE_RETURN_IF_ERROR(ReadScales(file, architecture, family, config));
+  FTUNE_RETURN_IF_ERROR(ReadGgufLayers(file, architecture, family, config));
   FTUNE_RETURN_IF_ERROR(ReadTokenIds(file, config));
-  FTUNE_ASSIGN_OR_RETURN(config.rope, ReadGgufRope(file, architecture, config.head_dim));
+  FTUNE_RETURN_IF_ERROR(ReadGgufRopes(file, architecture, family, config));
   return config;
 }
 
 }  // namespace
 
-std::string HfTensorName(std::string_view gguf_name) {
-  const auto role = ParseName(gguf_name);
-  return role ? HfName(*role) : "";
-}
-
 absl::StatusOr<GgufModel> OpenGgufModel(const std::filesystem::path& path) {
   FTUNE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(path));
   FTUNE_ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(file));
   GgufModel model;
-  FTUNE_ASSIGN_OR_RETURN(model.config, ReadConfig(file, architecture));
+  FTUNE_ASSIGN_OR_RETURN(const Family* family, FindGgufFamily(file, architecture));
+  FTUNE_ASSIGN_OR_RETURN(model.config, ReadConfig(file, architecture, *family));
   auto weights = std::make_unique<GgufWeights>(std::move(file));
-  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, architecture == "llama"));
+  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, *family));
   model.weights = std::move(weights);
   return model;
 }

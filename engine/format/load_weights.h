@@ -24,10 +24,7 @@ struct StorageOptions {
 
 // Reads the file's dtypes, so `source` outlives the policy.
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
-                                    AdapterFactory adapter);
-
-// Part of an adapter, not of the base.
-bool IsAdapterParameter(const std::string& name);
+                                    AdapterFactories adapter);
 
 // One tensor into one parameter, converted. Errors: another shape, no floating-point type.
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,

@@ -92,6 +92,10 @@ void AttentionLayer::Bind() {
   output_.Bind();
 }
 
+void AttentionLayer::Refresh(Backend& backend, Stream stream) {
+  for (Linear* linear : {&qkv_, &output_}) linear->Refresh(backend, stream);
+}
+
 AttentionLayer::Operands AttentionLayer::Split(const Tensor& qkv) const {
   return {qkv.Cols(0, query_size_), qkv.Cols(query_size_, kv_size_),
           qkv.Cols(query_size_ + kv_size_, kv_size_)};
@@ -123,18 +127,18 @@ AttentionLayer::Operands AttentionLayer::Prepare(const Context& context, const T
       (*saved)[kKeyStats] = key_stats;
     }
   }
-  if (rope_table_.defined()) {
-    context.backend.Rope(context.stream, rotated, context.batch.positions, rope_table_, shape_.head_dim,
-                         false);
-  }
+  Rotate(context, rotated, false);
   return operands;
 }
 
+void AttentionLayer::Rotate(const Context& context, const Tensor& qk, bool inverse) const {
+  const Tensor& table = text_positions_ ? context.batch.text_table : rope_table_;
+  const Tensor& rows = text_positions_ ? context.batch.text_rows : context.batch.positions;
+  if (table.defined()) context.backend.Rope(context.stream, qk, rows, table, shape_.head_dim, inverse);
+}
+
 void AttentionLayer::PrepareBackward(const Context& context, const Tensor& dqkv, Saved& saved) const {
-  if (rope_table_.defined()) {
-    context.backend.Rope(context.stream, dqkv.Cols(0, query_size_ + kv_size_), context.batch.positions,
-                         rope_table_, shape_.head_dim, true);
-  }
+  Rotate(context, dqkv.Cols(0, query_size_ + kv_size_), true);
   if (!query_norm_) return;
   const Operands raw = Split(saved[kQkv]);
   const Operands gradients = Split(dqkv);

@@ -19,8 +19,12 @@ class AttentionLayer {
                  ParameterStore& store);
 
   void Bind();
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   // Undefined: positions are not rotated.
   void set_rope_table(const Tensor& table) { rope_table_ = table; }
+  // Positions are rotated by the batch's own table.
+  void use_text_positions() { text_positions_ = true; }
 
   // x [tokens, hidden] → x + attention(norm(x)). `saved` may be null; what `keep` does not keep is made again
   // in backward.
@@ -44,6 +48,9 @@ class AttentionLayer {
   // Gradients with respect to Prepare's result become those with respect to its argument.
   void PrepareBackward(const Context& context, const Tensor& dqkv, Saved& saved) const;
 
+  // Rotates q and k, or rotates their gradients back.
+  void Rotate(const Context& context, const Tensor& qk, bool inverse) const;
+
   Tensor Attend(const Context& context, const Operands& operands, Tensor* lse) const;
   // Appends the new keys and values to the layer's cache and attends to all of it.
   Tensor AttendCached(const Context& context, const Operands& operands) const;
@@ -59,6 +66,7 @@ class AttentionLayer {
   Linear output_;
   std::optional<Norm> post_norm_;
   Tensor rope_table_;
+  bool text_positions_ = false;
 };
 
 }  // namespace ftune

@@ -10,6 +10,11 @@ void DecoderBlock::Bind() {
   mlp_.Bind();
 }
 
+void DecoderBlock::Refresh(Backend& backend, Stream stream) {
+  attention_.Refresh(backend, stream);
+  mlp_.Refresh(backend, stream);
+}
+
 Tensor DecoderBlock::Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) {
   const Tensor mid = attention_.Forward(context, x, saved, keep_);
   return mlp_.Forward(context, mid, saved, keep_, output_needed);

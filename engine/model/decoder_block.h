@@ -10,9 +10,13 @@ class DecoderBlock final : public Block {
  public:
   DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy);
 
+  bool hidden() const override { return true; }
   void Bind() override;
+  void Refresh(Backend& backend, Stream stream) override;
   // Undefined: positions are not rotated.
   void set_rope_table(const Tensor& table) { attention_.set_rope_table(table); }
+  // Positions are rotated by the batch's own table.
+  void use_text_positions() { attention_.use_text_positions(); }
   void set_keep(Keep keep) { keep_ = keep; }
 
   Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) override;

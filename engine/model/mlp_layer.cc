@@ -66,6 +66,10 @@ void MlpLayer::Bind() {
   down_.Bind();
 }
 
+void MlpLayer::Refresh(Backend& backend, Stream stream) {
+  for (Linear* linear : {&inner_, &down_}) linear->Refresh(backend, stream);
+}
+
 void MlpLayer::Activate(const Context& context, const Tensor& inner, const Tensor& act) const {
   if (!gated_) {
     context.backend.ActivationForward(context.stream, activation_, inner, act);

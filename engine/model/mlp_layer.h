@@ -16,6 +16,8 @@ class MlpLayer {
   MlpLayer(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy, ParameterStore& store);
 
   void Bind();
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
 
   // x [tokens, hidden] → x + mlp(norm(x)). `saved` may be null; what `keep` does not keep is made again in
   // backward. Where `output_needed` is false, the product that only makes y is left out where it can be.

@@ -28,13 +28,17 @@ void Model::MakeRopeTables(Backend& backend, Stream stream, int64_t max_length) 
     return MakeRopeTable(backend, stream, rope, config_.RotaryDim(), max_length);
   };
   // Local layers see few keys: their positions are never scaled by the text's length.
-  position_rows_ = RopeRows(config_.rope, max_length);
+  positions_ = PlanPositions(config_.rope, config_.RotaryDim(), max_length);
   Tensor global, local;
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
     switch (config_.RopeOf(layer)) {
       case LayerRope::kNone:
         break;
       case LayerRope::kGlobal:
+        if (positions_.per_text) {
+          decoders_[layer]->use_text_positions();
+          break;
+        }
         if (!global.defined()) global = table(config_.rope);
         decoders_[layer]->set_rope_table(global);
         break;
@@ -52,6 +56,10 @@ void Model::BindAll() {
 
 void Model::set_keep(Keep keep) {
   for (DecoderBlock* decoder : decoders_) decoder->set_keep(keep);
+}
+
+void Model::Refresh(Backend& backend, Stream stream) {
+  for (auto& block : blocks_) block->Refresh(backend, stream);
 }
 
 void Model::AllocateGradients(Backend& backend, Stream stream) {

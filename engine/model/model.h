@@ -25,9 +25,11 @@ class Model {
   std::vector<std::unique_ptr<Block>>& blocks() { return blocks_; }
   HeadBlock& head() { return *head_; }
   // What batches need to know to name positions.
-  const PositionRows& position_rows() const { return position_rows_; }
+  const PositionPlan& positions() const { return positions_; }
 
   void set_keep(Keep keep);
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   void AllocateGradients(Backend& backend, Stream stream);
 
   // All parameters, in order of blocks.
@@ -43,7 +45,7 @@ class Model {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<DecoderBlock*> decoders_;
   HeadBlock* head_ = nullptr;
-  PositionRows position_rows_;
+  PositionPlan positions_;
 };
 
 }  // namespace ftune

@@ -56,10 +56,11 @@ double DynamicBase(const RopeConfig& config, int64_t dim, int64_t length) {
                                  static_cast<double>(dim) / static_cast<double>(dim - 2));
 }
 
-void FillRows(const RopeConfig& config, const std::vector<double>& frequencies, int64_t length, float* rows) {
+void FillRows(const RopeConfig& config, const std::vector<double>& frequencies, int64_t first, int64_t count,
+              float* rows) {
   const int64_t half = static_cast<int64_t>(frequencies.size());
-  for (int64_t position = 0; position < length; ++position) {
-    float* row = rows + position * 2 * half;
+  for (int64_t position = first; position < first + count; ++position) {
+    float* row = rows + (position - first) * 2 * half;
     for (int64_t i = 0; i < half; ++i) {
       // transformers rounds the frequency and the angle to f32; so do we, to agree with it at long positions.
       const double angle = static_cast<float>(position) * static_cast<float>(frequencies[i]);
@@ -71,8 +72,8 @@ void FillRows(const RopeConfig& config, const std::vector<double>& frequencies, 
 
 }  // namespace
 
-std::vector<double> RopeFrequencies(const RopeConfig& config, int64_t rotary_dim, int64_t length,
-                                    bool long_text) {
+std::vector<double> RopeFrequencies(const RopeConfig& config, int64_t rotary_dim, int64_t length) {
+  const bool long_text = length > config.original_max_position;
   const double base =
       config.kind == RopeKind::kDynamic ? DynamicBase(config, rotary_dim, length) : config.theta;
   const YarnRamp ramp(config, rotary_dim);
@@ -101,20 +102,43 @@ std::vector<double> RopeFrequencies(const RopeConfig& config, int64_t rotary_dim
   return frequencies;
 }
 
-PositionRows RopeRows(const RopeConfig& config, int64_t length) {
-  if (config.kind != RopeKind::kLongRope || length <= config.original_max_position) return {};
-  return {.long_after = config.original_max_position, .long_offset = length};
+PositionPlan PlanPositions(const RopeConfig& config, int64_t rotary_dim, int64_t length) {
+  PositionPlan plan = {.rope = config, .rotary_dim = rotary_dim};
+  if (length <= config.original_max_position) return plan;
+  if (config.kind == RopeKind::kDynamic) plan.per_text = true;
+  if (config.kind == RopeKind::kLongRope) {
+    plan.long_after = config.original_max_position;
+    plan.long_offset = length;
+  }
+  return plan;
 }
 
 Tensor MakeRopeTable(Backend& backend, Stream stream, const RopeConfig& config, int64_t rotary_dim,
                      int64_t length) {
-  const int64_t kinds = RopeRows(config, length).long_after > 0 ? 2 : 1;
-  const Tensor table = backend.Allocate(kinds * length, rotary_dim, Category::kBuffers);
+  const bool two_kinds = PlanPositions(config, rotary_dim, length).long_after > 0;
+  const Tensor table = backend.Allocate(two_kinds ? 2 * length : length, rotary_dim, Category::kBuffers);
   if (!backend.computes()) return table;
   std::vector<float> values(table.size());
-  for (int64_t kind = 0; kind < kinds; ++kind) {
-    FillRows(config, RopeFrequencies(config, rotary_dim, length, kind == 1), length,
-             values.data() + kind * length * rotary_dim);
+  const int64_t shorter = two_kinds ? config.original_max_position : length;
+  FillRows(config, RopeFrequencies(config, rotary_dim, shorter), 0, length, values.data());
+  if (two_kinds) {
+    FillRows(config, RopeFrequencies(config, rotary_dim, length), 0, length,
+             values.data() + length * rotary_dim);
+  }
+  backend.Upload(stream, std::as_bytes(std::span(values)), table);
+  return table;
+}
+
+Tensor MakeTextTable(Backend& backend, Stream stream, const PositionPlan& plan,
+                     const std::vector<TextPositions>& texts, int64_t rows) {
+  const Tensor table = backend.Allocate(rows, plan.rotary_dim, Category::kBuffers);
+  if (!backend.computes()) return table;
+  std::vector<float> values(table.size());
+  int64_t row = 0;
+  for (const TextPositions& text : texts) {
+    FillRows(plan.rope, RopeFrequencies(plan.rope, plan.rotary_dim, text.length), text.first, text.count,
+             values.data() + row * plan.rotary_dim);
+    row += text.count;
   }
   backend.Upload(stream, std::as_bytes(std::span(values)), table);
   return table;

@@ -30,17 +30,23 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
           .seed = coordinates.seed,
           .step = coordinates.step,
           .loss_scale = coordinates.loss_scale,
+          .label_smoothing = coordinates.label_smoothing,
           .loss = coordinates.loss};
 }
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
                  const StepCoordinates& coordinates, const std::function<bool()>& stop) {
+  model_.Refresh(backend_, stream_);
   std::map<int, InFlight> in_flight;
   for (const Action& action : actions) {
     if (action.kind == ActionKind::kForward) {
       if (in_flight.empty() && stop()) return false;
       InFlight& flight = in_flight[action.microbatch];
-      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.position_rows());
+      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.positions());
+      if (coordinates.neftune_alpha > 0.0f) {
+        flight.batch.noise = UploadNoise(backend_, stream_, microbatches[action.microbatch],
+                                         coordinates.neftune_alpha, model_.config().hidden_size);
+      }
       Forward(flight, MakeContext(flight, coordinates));
       continue;
     }
@@ -101,8 +107,9 @@ void Runner::BackwardWeight(InFlight& flight, const Context& context) {
 }
 
 void Runner::Evaluate(const Batch& batch, const Tensor& loss) {
+  model_.Refresh(backend_, stream_);
   InFlight flight;
-  flight.batch = UploadBatch(backend_, stream_, batch, model_.position_rows());
+  flight.batch = UploadBatch(backend_, stream_, batch, model_.positions());
   const Context context = {.backend = backend_, .stream = stream_, .batch = flight.batch, .loss = loss};
   Tensor x;
   for (auto& block : model_.blocks()) x = block->Forward(context, x, nullptr, true);

@@ -26,7 +26,9 @@ struct StepCoordinates {
   uint64_t seed = 0;
   uint64_t step = 0;
   float loss_scale = 1.0f;  // 1 ÷ trained tokens of the global batch
-  Tensor loss;              // [1, 1] f64, to which token losses are added
+  float label_smoothing = 0.0f;
+  float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
+  Tensor loss;                 // [1, 1] f64, to which token losses are added
 };
 
 class Runner {

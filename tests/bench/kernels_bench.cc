@@ -284,15 +284,26 @@ void Bench::ElementWise() {
     const Tensor weights = Random(1, n), gradients = Random(1, n), m = Random(1, n), v = Random(1, n);
     const Tensor scale = Random(1, 1), sum = backend_.Allocate(DType::kF64, 1, 1, Category::kBuffers);
     for (int64_t i = 0; i < n; ++i) v.f32()[i] = 0.25f;
-    const std::vector<DecayRange> decay = {{0, n, 0.01f}};
-    Bytes("AdamW", 7 * 4.0 * n, [&] {
-      backend_.AdamW({}, {.weights = weights,
-                          .gradients = gradients,
-                          .moment1 = m,
-                          .moment2 = v,
-                          .gradient_scale = scale,
-                          .decay = decay,
-                          .learning_rate = 1e-4f});
+    const UpdateArgs update = {.weights = weights,
+                               .gradients = gradients,
+                               .gradient_scale = scale,
+                               .learning_rate = 1e-4f,
+                               .weight_decay = 0.01f};
+    Bytes("AdamW", 7 * 4.0 * n, [&] { backend_.AdamW({}, {.update = update, .moment1 = m, .moment2 = v}); });
+    const Tensor codes1 = backend_.Allocate(DType::kU8, 1, n, Category::kBuffers);
+    const Tensor codes2 = backend_.Allocate(DType::kU8, 1, n, Category::kBuffers);
+    const Tensor scale1 = Random(1, StateBlocks(n)), scale2 = Random(1, StateBlocks(n));
+    for (const Tensor& state : {codes1, codes2, scale1, scale2}) backend_.Zero({}, state);
+    Bytes("AdamW, 8-bit moments", (3 * 4.0 + 4) * n, [&] {
+      backend_.AdamW8bit(
+          {}, {.update = update, .moment1 = codes1, .moment2 = codes2, .scale1 = scale1, .scale2 = scale2});
+    });
+    Bytes("Lion", 5 * 4.0 * n, [&] { backend_.Lion({}, {.update = update, .momentum = m}); });
+    const Tensor bf16 = Random(DType::kBF16, 1, n);
+    Bytes("Lion on bf16 without a master", (3 * 4.0 + 4) * n, [&] {
+      UpdateArgs rounded = update;
+      rounded.weights = bf16;
+      backend_.Lion({}, {.update = rounded, .momentum = m});
     });
     backend_.Zero({}, sum);
     Bytes("sum of squares", 4.0 * n, [&] { backend_.SumSquares({}, gradients, sum); });

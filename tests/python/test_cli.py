@@ -310,6 +310,14 @@ def test_wrong_recipes(case):
     case.fails(2, "train", case.recipe(adapter=False), "train.freeze=['.*']", "output_dir=o4",
                says=["freezes every parameter"])
     case.fails(2, "train", case.recipe(), "train.freeze=[x]", "output_dir=o5", says=["train.freeze"])
+    case.fails(2, "train", case.recipe(), "adapter.rank_pattern={nothing: 2}", "output_dir=o6",
+               says=["adapter.rank_pattern", "'nothing'", "q_proj"])
+    case.fails(2, "train", case.recipe(), "adapter.modules_to_save=[emb_tokens]", "output_dir=o7",
+               says=["adapter.modules_to_save", "'emb_tokens'", "embed_tokens"])
+    case.fails(2, "train", case.recipe(), "adapter.modules_to_save=[_proj]", "output_dir=o8",
+               says=["adapter.modules_to_save", "in full and by the adapter"])
+    for wrong in ("lora_r=0", "lora_alpha=0", "lora_dropout=1"):
+        case.fails(2, "train", case.recipe(), f"adapter.{wrong}", "output_dir=o9", says=[wrong.split("=")[0]])
     case.fails(2, "trian", says=["unknown command", "trian", "train"])
     case.fails(2, "train", case.recipe(), "output_dir=/proc/none", says=["/proc/none"])
 
@@ -403,16 +411,34 @@ def test_wrong_adapters(case):
         case.fails(4, "generate", TINY, "--adapter", folder, "--prompt", "x", says=says)
 
     config = "adapter_config.json"
-    broken("dora", ["use_dora"], lambda f: edit_json(f / config, lambda c: c.update(use_dora=True)))
+    broken("dora", ["lora_magnitude_vector", "the adapter lacks"], lambda f: edit_json(f / config, lambda c: c.update(use_dora=True)))
     broken("rank", ["lora_A"], lambda f: edit_json(f / config, lambda c: c.update(r=8)))
     broken("targets", ["fits no module"], lambda f: edit_json(f / config, lambda c: c.update(target_modules=["k_proj"])))
+    broken("bias", ["bias", "not supported"], lambda f: edit_json(f / config, lambda c: c.update(bias="all")))
+    broken("pattern", ["rank_pattern", "'nothing'"],
+           lambda f: edit_json(f / config, lambda c: c.update(rank_pattern={"nothing": 2})))
+    broken("saved", ["modules_to_save", "'emb'"],
+           lambda f: edit_json(f / config, lambda c: c.update(modules_to_save=["emb"])))
     broken("empty", [config], lambda f: (f / config).unlink())
     broken("cut", ["adapter_model.safetensors"], lambda f: (f / "adapter_model.safetensors").write_bytes(
         (f / "adapter_model.safetensors").read_bytes()[:-9]))
     case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.lora_r=8", "output_dir=o2", says=["lora_r"])
+    for override, says in (("adapter.lora_alpha=3", "lora_alpha"), ("adapter.use_dora=true", "use_dora"),
+                           ("adapter.target_modules=[q_proj]", "target_modules"),
+                           ("adapter.rank_pattern={q_proj: 2}", "rank_pattern"),
+                           ("adapter.modules_to_save=[lm_head]", "modules_to_save")):
+        case.fails(2, "train", recipe, "model.init_from=out", override, "output_dir=o2",
+                   says=[f"adapter.{says}", "adapter_config.json"])
+    # Another model: the adapter says which it is for.
+    case.fails(4, "generate", TINY.parent / "llama", "--adapter", adapter, "--prompt", "x", says=[str(TINY)])
+    case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "int3", says=["--dtype"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "q8_0", says=["--dtype", "q8_0"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--shard-size", "0", says=["--shard-size"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--format", "tar", says=["--format", "gguf"])
+    case.fails(2, "export", TINY, "--out", "merged", "--format", "gguf", says=["merged.gguf"])
+    case.fails(2, "export", TINY, "--out", "m.gguf", "--format", "gguf", "--dtype", "q6_k", says=["--dtype", "q4_k"])
 
 
 def test_wrong_flags(case):

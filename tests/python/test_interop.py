@@ -8,21 +8,23 @@ NAMEs choose tests. Every test has a folder of its own below --work, made anew.
 
 import argparse
 import filecmp
+import functools
 import json
 import re
 import shutil
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
-from safetensors.torch import load_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+import families
 import reference
 from ftune_cli import Ftune, write_jsonl
 
@@ -63,7 +65,7 @@ class Case:
         self.texts = write_jsonl(folder / "texts.jsonl", TEXTS)
 
     def train(self, **sections):
-        """Two steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
+        """A few steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
         recipe = {
             "output_dir": str(self.folder / "run"),
             "model": {"path": str(TINY)},
@@ -75,7 +77,7 @@ class Case:
         # JSON is YAML.
         (self.folder / "recipe.yaml").write_text(json.dumps(recipe, indent=2))
         result = self.ftune("train", self.folder / "recipe.yaml")
-        assert result["steps"] == 2 and result["exit"] == 0, result
+        assert result["steps"] == recipe["train"]["max_steps"] and result["exit"] == 0, result
         return Path(result["run"])
 
     def check_loss(self, model, tokenizer, *eval_arguments):
@@ -169,8 +171,10 @@ def _peft_adapter(case, **config):
     model = get_peft_model(reference.load(TINY), LoraConfig(task_type="CAUSAL_LM", **config))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or "lora_embedding_A" in name:
                 parameter.normal_(std=0.3)
+            elif "lora_magnitude" in name or "modules_to_save" in name:
+                parameter.mul_(torch.empty_like(parameter).uniform_(0.8, 1.2))
     model.save_pretrained(case.folder / "peft")
     return case.folder / "peft"
 
@@ -199,14 +203,19 @@ def test_go_on_from_adapter(case):
         assert got[name].equal(tensor), name
 
 
-def _check_merged(merged, base, adapter):
-    """Merged weights are what peft merges, and all of them are there."""
-    want = reference.load(base, adapter).merge_and_unload().state_dict()
-    got = reference.load(merged).state_dict()
-    assert got.keys() == want.keys()
+def _check_same_weights(got, want):
+    assert got.keys() == want.keys(), sorted(got.keys() ^ want.keys())
     for name, tensor in want.items():
         error = (got[name] - tensor).abs().max().item()
         assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+
+
+def _check_merged(merged, base, *adapters):
+    """Merged weights are what peft merges, one adapter after the other, and all of them are there."""
+    model = reference.load(base)
+    for adapter in adapters:
+        model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    _check_same_weights(reference.load(merged).state_dict(), model.state_dict())
 
 
 def test_merge(case):
@@ -219,6 +228,118 @@ def test_merge(case):
     _check_merged(merged, TINY, run / "adapter")
     case.check_loss(reference.load(merged), merged, TINY, "--adapter", run / "adapter")
     case.check_loss(reference.load(merged), merged, merged)
+
+
+SOME = ["q_proj", "down_proj"]
+# What is trained on which base (its head tied, or not), and what peft rightly warns of.
+KINDS = {
+    "rslora": (True, dict(use_rslora=True)),
+    "dora": (True, dict(use_dora=True)),
+    "patterns": (True, dict(rank_pattern={r"1\..*q_proj": 2, "q_proj": 3}, alpha_pattern={"mlp.*": 3})),
+    "saved": (False, dict(target_modules=SOME, modules_to_save=["embed_tokens", "lm_head", "norm"])),
+    "saved-tied": (True, dict(target_modules=SOME, modules_to_save=["embed_tokens", "model.norm"])),
+    "saved-head": (True, dict(target_modules=SOME, modules_to_save=["lm_head"])),
+    "ends": (False, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "ends-tied": (True, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "dora-ends": (True, dict(target_modules=["v_proj", "embed_tokens", "lm_head"], use_dora=True)),
+    "loraplus": (True, dict(target_modules=[*SOME, "embed_tokens"], loraplus_lr_ratio=4,
+                            loraplus_lr_embedding=0.005)),
+}
+
+
+def _untied(case):
+    """tiny-chat with a head of its own."""
+    base = case.folder / "untied"
+    if not base.exists():
+        shutil.copytree(TINY, base)
+        tensors = load_file(base / "model.safetensors")
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].flip(0).contiguous()
+        save_file(tensors, base / "model.safetensors", {"format": "pt"})
+        config = json.loads((base / "config.json").read_text()) | {"tie_word_embeddings": False}
+        (base / "config.json").write_text(json.dumps(config))
+    return base
+
+
+def _load_quietly(base, adapter, tied_ends):
+    """peft warns of nothing, but where embedding and tied head part, that they do."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = reference.load(base, adapter)
+    said = [str(w.message) for w in said if "tie" not in str(w.message) or not tied_ends]
+    assert not [text for text in said if "torch_dtype" not in text], said
+    return model
+
+
+def test_adapter_kinds(case):
+    """Each kind of adapter: trained, loaded by peft, merged as peft merges it."""
+    for name, (tied, adapter) in KINDS.items():
+        base = TINY if tied else _untied(case)
+        run = case.train(output_dir=str(case.folder / name), model={"path": str(base)},
+                         adapter={"lora_r": 4, "lora_alpha": 8, **adapter},
+                         train={"global_batch_size": 1, "max_steps": 3, "num_epochs": 3, "eval_steps": 1})
+        folder = run / "adapter"
+        tensors = load_file(folder / "adapter_model.safetensors")
+        assert all(t.any() and t.isfinite().all() for t in tensors.values()), name
+        parted = name in ("ends-tied", "dora-ends", "loraplus")
+        model = _load_quietly(base, folder, parted)
+        loaded = {n.replace(".default", ""): p for n, p in model.named_parameters() if "default" in n}
+        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in tensors.values()), name
+        case.check_loss(model, base, base, "--adapter", folder)
+        merged = case.folder / f"{name}-merged"
+        result = case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, (name, result)
+        _check_merged(merged, base, folder)
+        assert json.loads((merged / "config.json").read_text())["tie_word_embeddings"] == (tied and not parted)
+        case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_go_on(case):
+    """What an adapter of peft's is, is kept where the recipe does not say; also from a run's folder."""
+    for name, config in (("patterns", dict(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"],
+                                           rank_pattern={"q_proj": 2}, alpha_pattern={"1.mlp.up_proj": 9})),
+                         ("dora", dict(r=3, use_dora=True, use_rslora=True, target_modules="all-linear")),
+                         ("saved", dict(r=2, target_modules=["v_proj"], modules_to_save=["lm_head"])),
+                         ("layers", dict(r=2, target_modules=["v_proj"], layers_to_transform=[1])),
+                         ("embedding", dict(r=2, target_modules=["v_proj", "embed_tokens"]))):
+        adapter = _peft_adapter(case, **config)
+        source = adapter
+        for again in ("first", "second"):
+            run = case.train(output_dir=str(case.folder / f"{name}-{again}"), adapter={"kind": "lora"},
+                             model={"path": str(TINY), "init_from": str(source)},
+                             optimizer={"name": "sgd", "learning_rate": 1e-30, "lr_scheduler": "constant",
+                                        "warmup_steps": 0})
+            source = run  # a run stands for its result
+        want = load_file(adapter / "adapter_model.safetensors")
+        got = load_file(run / "adapter" / "adapter_model.safetensors")
+        missing = {n for n in want if "base_layer" not in n} - got.keys()
+        assert not missing and not got.keys() - want.keys(), (name, missing, got.keys() - want.keys())
+        for key, tensor in got.items():
+            assert tensor.equal(want[key]), (name, key)
+        case.check_loss(reference.load(TINY, adapter), TINY, TINY, "--adapter", run / "adapter")
+        shutil.rmtree(adapter)
+
+
+def test_several_adapters(case):
+    """Adapters merged in order, each into what those before it made."""
+    first = _peft_adapter(case, r=4, lora_alpha=8, target_modules="all-linear")
+    first = first.rename(case.folder / "first")
+    second = _peft_adapter(case, r=2, use_dora=True, target_modules=["q_proj", "up_proj"])
+    second = second.rename(case.folder / "second")
+    third = _peft_adapter(case, r=2, target_modules=["embed_tokens", "v_proj"])
+    merged = []
+    for i, adapters in enumerate(([first, second, third], [second, first], [third, second])):
+        out = case.folder / f"merged-{i}"
+        options = [word for adapter in adapters for word in ("--adapter", adapter)]
+        result = case.ftune("export", TINY, *options, "--merge", "--out", out, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, result
+        _check_merged(out, TINY, *adapters)
+        case.check_loss(reference.load(out), out, TINY, *options)
+        merged.append(load_file(out / "model.safetensors"))
+    # DoRA's norm is that of the weights it meets: the order matters.
+    case.ftune("export", TINY, "--adapter", first, "--adapter", second, "--merge", "--out", case.folder / "12",
+               "--dtype", "fp32")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    assert not load_file(case.folder / "12" / "model.safetensors")[name].allclose(merged[1][name], atol=1e-4)
 
 
 def test_shards(case):
@@ -254,51 +375,9 @@ def test_dtypes(case):
         case.check_loss(reference.load(out), out, out)
 
 
-def _write_small_tokenizer(folder):
-    """For the golden models, whose vocabulary is smaller than 256: lower case, digits and little else."""
-    special, letters = ["<|im_start|>", "<|im_end|>"], "abcdefghijklmnopqrstuvwxyzT0123456789.+=\n "
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    symbols = special + [byte_level.pre_tokenize_str(c)[0][0] for c in letters]
-    tokenizer = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, []))
-    tokenizer.pre_tokenizer, tokenizer.decoder = byte_level, decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    template = json.loads((TINY / "tokenizer_config.json").read_text())["chat_template"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": template}))
-
-
-def test_families(case):
-    """Every family, file dtype and dialect of config.json: trained, merged, and loaded by transformers."""
-    rows = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
-            for question, answer in (("The quick brown fox", "jumps over the lazy dog."),
-                                     ("12 + 34", "12 + 34 = 46.\n46 = 34 + 12."))]
-    chats = write_jsonl(case.folder / "small.jsonl", rows)
-    bases = sorted(path.with_name(path.name.removesuffix("-lora")) for path in MODELS.glob("*-lora"))
-    assert len(bases) >= 7, bases
-    for golden in bases:
-        base = case.folder / golden.name
-        shutil.copytree(golden, base)
-        _write_small_tokenizer(base)
-        samples = reference.chat_samples(base, rows)
-
-        def check(loaded, *arguments):
-            want, count = reference.mean_loss(loaded, samples)
-            got = case.ftune("eval", arguments[0], chats, *arguments[1:])
-            assert got["trained_tokens"] == count, (golden.name, got, count)
-            assert abs(got["eval_loss"] - want) <= LOSS_TOLERANCE, (golden.name, arguments, got, want)
-
-        check(reference.load(base), base)
-        data = {"train": [str(chats)], "eval": [str(chats)], "sequence_len": 96}
-        common = {"model": {"path": str(base)}, "data": data}
-        full = case.train(output_dir=f"{base}-full", **common)
-        check(reference.load(full / "model"), full / "model")
-        lora = case.train(output_dir=f"{base}-run", adapter={"kind": "lora", "lora_r": 2}, **common)
-        check(reference.load(base, lora / "adapter"), lora)
-        merged = Path(f"{base}-merged")
-        case.ftune("export", lora, "--merge", "--out", merged, "--dtype", "fp32")
-        check(reference.load(merged), merged)
-        _check_merged(merged, base, lora / "adapter")
+def test_family_list(case):
+    """Every golden model has its round trip below."""
+    families.check_list()
 
 
 def test_gguf(case):
@@ -346,8 +425,133 @@ def test_gguf(case):
     assert got["tokens"] == want, (got, tokenizer.decode(want))
 
 
+def _read_gguf(path):
+    """→ {name: (tensor as f32, its type)} and the metadata, as the gguf package has them."""
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    # The reader gives plain types their shape, quantised ones their bytes.
+    tensors = {t.name: (torch.from_numpy(gguf.dequantize(t.data, t.tensor_type).copy()), t.tensor_type.name)
+               for t in reader.tensors}
+    return tensors, {name: field.contents() for name, field in reader.fields.items()}
+
+
+GGUF_PARTS = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+              "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+              "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def _hf_weights(tensors, metadata):
+    """The tensors under Hugging Face names; llama.cpp's order of rows in Llama's q and k is undone."""
+    architecture, weights = metadata["general.architecture"], {}
+    for name, (tensor, _) in tensors.items():
+        part, suffix = name.rsplit(".", 1)
+        if part == "rope_freqs":
+            continue
+        if not part.startswith("blk."):
+            outer = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+            weights[f"{outer[part]}.{suffix}"] = tensor
+            continue
+        _, layer, part = part.split(".")
+        if architecture == "llama" and part in ("attn_q", "attn_k"):
+            heads = metadata[f"llama.attention.head_count{'_kv' if part == 'attn_k' else ''}"]
+            pairs = tensor.reshape(heads, tensor.shape[0] // heads // 2, 2, *tensor.shape[1:])
+            tensor = pairs.swapaxes(1, 2).reshape(tensor.shape)
+        weights[f"model.layers.{layer}.{GGUF_PARTS[part]}.{suffix}"] = tensor
+    return weights
+
+
+def test_export_gguf(case):
+    """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
+    ids = list(range(7, 40))
+    for name in ("tiny-chat", "llama", "llama3", "llama-linear", "smollm2", "mistral", "qwen2"):
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        if not (base / "tokenizer.json").exists():
+            _write_small_tokenizer(base)
+        out = case.folder / f"{name}.gguf"
+        result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
+        # Half-precision weights are multiplied by another routine than f32.
+        assert result["max_logit_diff"] <= (0 if name not in ("llama-linear", "qwen2") else 1e-5), (name, result)
+        tensors, metadata = _read_gguf(out)
+        assert {kind for _, kind in tensors.values()} == {"F32"}, name
+        loaded = reference.load(base)
+        want = {n: t for n, t in loaded.state_dict().items()
+                if n != "lm_head.weight" or not loaded.config.tie_word_embeddings}
+        got = _hf_weights(tensors, metadata)
+        assert got.keys() == want.keys(), (name, got.keys() ^ want.keys())
+        for weight, tensor in want.items():
+            assert got[weight].equal(tensor), (name, weight)
+        if name == "llama3":  # the frequencies divided by the factors are those that transformers scales
+            factors = tensors["rope_freqs.weight"][0]
+            plain = 10000.0 ** -(torch.arange(0, 16, 2) / 16)
+            scaled = loaded.model.rotary_emb.inv_freq
+            assert torch.allclose(plain / factors, scaled, rtol=1e-6), (plain / factors, scaled)
+        if name in ("tiny-chat", "llama", "smollm2", "qwen2"):  # transformers knows no scaling or window of GGUF
+            error = (reference.logits(reference.load_gguf(out), ids) - reference.logits(loaded, ids)).abs().max()
+            assert error <= 1e-5, (name, error)
+
+
+def test_export_gguf_merged(case):
+    """An adapter merged into a GGUF is what peft merges; its tokenizer and template are the base's."""
+    run = _train_lora(case)
+    out = case.folder / "deep" / "merged.gguf"
+    result = case.ftune("export", run, "--merge", "--format", "gguf", "--out", out)
+    assert result["max_logit_diff"] <= 1e-4, result
+    tensors, metadata = _read_gguf(out)
+    got = _hf_weights(tensors, metadata)
+    for name, tensor in reference.load(TINY, run / "adapter").merge_and_unload().state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        error = (got[name] - tensor).abs().max().item()
+        assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+    assert metadata["tokenizer.chat_template"] == AutoTokenizer.from_pretrained(TINY).chat_template
+    case.check_loss(reference.load_gguf(out), TINY, out)
+
+
+def test_export_gguf_quantised(case):
+    """SmolLM2 from Q4_1 to other types: bytes and values as the gguf package has them; it still speaks."""
+    import gguf
+    import numpy as np
+
+    if case.gguf is None or not case.gguf.exists():
+        raise Skipped("no --gguf model here")
+    source = {t.name: t for t in gguf.GGUFReader(case.gguf).tensors}
+    values = {name: gguf.dequantize(t.data, t.tensor_type) for name, t in source.items()}
+    # Rows of 576 values are no multiple of Q4_K's 256, those of ffn_down, 1536, are.
+    for dtype, kinds in (("q8_0", {"F32", "Q8_0"}), ("q4_0", {"F32", "Q4_0"}), ("q4_k", {"F32", "Q8_0", "Q4_K"})):
+        out = case.folder / f"{dtype}.gguf"
+        result = case.ftune("export", case.gguf, "--format", "gguf", "--out", out, "--dtype", dtype)
+        reader = gguf.GGUFReader(out)
+        assert {t.tensor_type.name for t in reader.tensors} == kinds, dtype
+        assert 0 < result["max_logit_diff"] < {"q8_0": 1.5, "q4_0": 30, "q4_k": 10}[dtype], result
+        for tensor in reader.tensors:
+            if tensor.tensor_type.name == "Q4_K":
+                error = np.square(gguf.dequantize(tensor.data, tensor.tensor_type) - values[tensor.name]).mean()
+                assert error < 0.01 * np.square(values[tensor.name]).mean(), (tensor.name, error)
+            else:
+                want = gguf.quantize(values[tensor.name], tensor.tensor_type)
+                assert np.array_equal(np.asarray(tensor.data).reshape(-1), want.reshape(-1)), (dtype, tensor.name)
+        for name, field in gguf.GGUFReader(case.gguf).fields.items():
+            if name.startswith("tokenizer."):
+                assert reader.fields[name].contents() == field.contents(), name
+        # ftune reads what the package reads.
+        folder = case.folder / f"{dtype}-hf"
+        case.ftune("export", out, "--out", folder, "--dtype", "fp32")
+        exported = load_file(folder / "model.safetensors")
+        tensors, metadata = _read_gguf(out)
+        for name, tensor in _hf_weights(tensors, metadata).items():
+            assert exported[name].equal(tensor), (dtype, name)
+        shutil.rmtree(folder)
+    prompt = ("--prompt", "The capital of France is", "--temperature", 0, "--max-new-tokens", 8)
+    texts = [case.ftune("generate", model, *prompt)["text"] for model in (case.gguf, case.folder / "q8_0.gguf")]
+    assert "Paris" in texts[0] and texts[0] == texts[1], texts
+
+
 TESTS = {name.removeprefix("test_"): function for name, function in list(globals().items())
          if name.startswith("test_")}
+TESTS |= {f"family-{family.name}": functools.partial(families.round_trip, family=family)
+          for family in families.FAMILIES}
 
 
 def main():

@@ -162,6 +162,10 @@ void CpuBackend::DoColumnScale(Stream, const Tensor& factor, const Tensor& x, co
   cpu::ColumnScale(pool_, factor, x, y);
 }
 
+void CpuBackend::DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  cpu::Divide(pool_, x, y, out);
+}
+
 void CpuBackend::DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                              const Tensor& workspace) {
   cpu::ColumnDot(pool_, a, b, out, workspace);
@@ -171,12 +175,25 @@ void CpuBackend::DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const 
   cpu::SumSquares(pool_, x, sum, workspace);
 }
 
-void CpuBackend::DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) {
-  cpu::ClipScale(sum, max_norm, scale);
+void CpuBackend::DoClipScale(Stream, const Tensor& sum, double loss_scale, float max_norm,
+                             const Tensor& scale) {
+  cpu::ClipScale(sum, loss_scale, max_norm, scale);
 }
 
 void CpuBackend::DoAdamW(Stream, const AdamWArgs& args) { cpu::AdamW(pool_, args); }
 
+void CpuBackend::DoAdamW8bit(Stream, const AdamW8bitArgs& args) { cpu::AdamW8bit(pool_, args); }
+
 void CpuBackend::DoSgd(Stream, const SgdArgs& args) { cpu::Sgd(pool_, args); }
+
+void CpuBackend::DoLion(Stream, const LionArgs& args) { cpu::Lion(pool_, args); }
+
+void CpuBackend::DoAdafactor(Stream, const AdafactorArgs& args, const Tensor& workspace) {
+  cpu::Adafactor(pool_, args, workspace);
+}
+
+void CpuBackend::DoMuon(Stream, const MuonArgs& args, const Tensor& workspace) {
+  cpu::Muon(pool_, args, workspace);
+}
 
 }  // namespace ftune

@@ -68,12 +68,18 @@ class CpuBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs& args) override;
   void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) override;
   void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) override;
+  void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) override;
   void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
                    const Tensor& workspace) override;
   void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) override;
-  void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) override;
+  void DoClipScale(Stream, const Tensor& sum, double loss_scale, float max_norm,
+                   const Tensor& scale) override;
   void DoAdamW(Stream, const AdamWArgs& args) override;
+  void DoAdamW8bit(Stream, const AdamW8bitArgs& args) override;
   void DoSgd(Stream, const SgdArgs& args) override;
+  void DoLion(Stream, const LionArgs& args) override;
+  void DoAdafactor(Stream, const AdafactorArgs& args, const Tensor& workspace) override;
+  void DoMuon(Stream, const MuonArgs& args, const Tensor& workspace) override;
 
  private:
   cpu::ThreadPool pool_;

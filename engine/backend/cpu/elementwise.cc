@@ -36,6 +36,14 @@ void MultiplyKernel(const float* factor, const float* x, int64_t count, float* y
                         HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), part.Load(factor + i)), y + i); });
 }
 
+void DivideKernel(const float* x, const float* y, int64_t count, float* out) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    const VF divisor = part.Load(y + i);
+    const VF quotient = hn::Div(part.Load(x + i), divisor);
+    part.Store(hn::IfThenElse(hn::Eq(divisor, Set(0.0f)), Set(0.0f), quotient), out + i);
+  });
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -47,6 +55,7 @@ HWY_EXPORT(AddKernel);
 HWY_EXPORT(ScaleKernel);
 HWY_EXPORT(SoftCapKernel);
 HWY_EXPORT(MultiplyKernel);
+HWY_EXPORT(DivideKernel);
 
 // to[row, begin …] = from[row, begin …]
 void ConvertRun(const Tensor& from, int64_t row, int64_t begin, int64_t count, const Tensor& to_tensor) {
@@ -100,6 +109,15 @@ void Scale(ThreadPool& pool, const Tensor& x, float factor) {
 void SoftCap(ThreadPool& pool, float cap, const Tensor& x) {
   ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
     HWY_DYNAMIC_DISPATCH(SoftCapKernel)(cap, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void Divide(ThreadPool& pool, const Tensor& x, const Tensor& y, const Tensor& out) {
+  const bool contiguous = x.contiguous() && y.contiguous() && out.contiguous();
+  ParallelPieces(pool, out.rows(), out.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(DivideKernel)
+    (x.f32() + row * x.stride() + begin, y.f32() + row * y.stride() + begin, count,
+     out.f32() + row * out.stride() + begin);
   });
 }
 

@@ -129,10 +129,10 @@ void SumSquares(ThreadPool& pool, const Tensor& x, const Tensor& sum, const Tens
   for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) *total += partials[chunk];
 }
 
-void ClipScale(const Tensor& sum, float max_norm, const Tensor& scale) {
-  const double norm = std::sqrt(*reinterpret_cast<const double*>(sum.bytes()));
+void ClipScale(const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale) {
+  const double norm = std::sqrt(*reinterpret_cast<const double*>(sum.bytes())) / loss_scale;
   const double factor = max_norm / (norm + 1e-6);
-  *scale.f32() = factor > 1.0 ? 1.0f : static_cast<float>(factor);  // NaN stays NaN
+  *scale.f32() = static_cast<float>((factor > 1.0 ? 1.0 : factor) / loss_scale);  // NaN stays NaN
 }
 
 }  // namespace ftune::cpu

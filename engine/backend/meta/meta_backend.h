@@ -60,11 +60,16 @@ class MetaBackend final : public Backend {
   void DoCrossEntropy(Stream, const CrossEntropyArgs&) override {}
   void DoRowNorms(Stream, const Tensor&, const Tensor&) override {}
   void DoColumnScale(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoDivide(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoColumnDot(Stream, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoSumSquares(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
-  void DoClipScale(Stream, const Tensor&, float, const Tensor&) override {}
+  void DoClipScale(Stream, const Tensor&, double, float, const Tensor&) override {}
   void DoAdamW(Stream, const AdamWArgs&) override {}
+  void DoAdamW8bit(Stream, const AdamW8bitArgs&) override {}
   void DoSgd(Stream, const SgdArgs&) override {}
+  void DoLion(Stream, const LionArgs&) override {}
+  void DoAdafactor(Stream, const AdafactorArgs&, const Tensor&) override {}
+  void DoMuon(Stream, const MuonArgs&, const Tensor&) override {}
 };
 
 }  // namespace ftune

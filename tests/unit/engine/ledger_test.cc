@@ -76,6 +76,17 @@ TEST_CASE("meta counts what the CPU allocates, for every architecture") {
   }
 }
 
+TEST_CASE("meta counts what the CPU allocates, for every kind of adapter") {
+  using Mode = RecomputePolicy::Mode;
+  for (TinyOptions options : AdapterOptions()) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      options.step.recompute = {mode, 2};
+      options.lora_options.dropout = mode == Mode::kSelective ? 0.1 : 0.0;
+      CheckMetaEqualsCpu(options, 2);
+    }
+  }
+}
+
 TEST_CASE("meta counts quantised bases, and loading them, as the CPU does") {
   for (const DType dtype : {DType::kNF4, DType::kFP4, DType::kInt8}) {
     TinyOptions options;

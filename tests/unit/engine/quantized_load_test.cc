@@ -137,8 +137,10 @@ TEST_CASE("what is written of a quantised base is its dequantised values, with t
   auto cpu = MakeCpu();
   TinyTrainer trainer(*cpu, options);
   const double scale = options.lora_options.alpha / static_cast<double>(options.lora_options.rank);
+  const LoraTargets targets = *LoraTargets::Resolve(options.lora_options, options.config);
   for (const double lora_scale : {0.0, scale}) {
-    for (const OutputTensor& tensor : ModelTensors(*cpu, Stream(), *trainer.model, DType::kF32, lora_scale)) {
+    for (const OutputTensor& tensor :
+         ModelTensors(*cpu, Stream(), *trainer.model, DType::kF32, lora_scale != 0.0 ? &targets : nullptr)) {
       const Parameter& p = *trainer.model->Find(tensor.name);
       if (p.dtype != DType::kNF4) continue;
       std::vector<float> got(p.size()), want(p.size());

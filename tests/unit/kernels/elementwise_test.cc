@@ -109,11 +109,12 @@ TEST_CASE("rounding to 16 bits: ties to even, overflow to infinity, subnormals, 
 TEST_CASE("quantised types convert to fp32 as the scalar reference, to the bit") {
   ForEachTarget([] {
     Device device;
-    for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
-      for (const int64_t cols : {32, 96, 2080}) {
+    for (const DType type : kQuantizedTypes) {
+      for (const int64_t blocks : {1, 3, 65}) {
+        const int64_t cols = Columns(type, blocks);
         CAPTURE(Name(type));
         CAPTURE(cols);
-        const Tensor x = device.RandomWeight(type, 5, cols, cols, 64);
+        const Tensor x = device.RandomWeight(type, 5, cols, cols, Columns(type, 2));
         const Tensor y = device.Empty(5, cols, 3);
         device.backend.Convert({}, x, y);
         std::vector<float> expected(cols);
@@ -170,6 +171,47 @@ TEST_CASE("zero, add, scale and bias") {
         device.backend.Zero({}, y);
         CHECK(ErrorInEps(y, Matrix(5 * cols, 0.0)) == 0.0);
       }
+    }
+  });
+}
+
+TEST_CASE("soft cap") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      for (const float range : {0.01f, 1.0f, 30.0f, 1000.0f}) {
+        CAPTURE(cols);
+        CAPTURE(range);
+        const Tensor x = device.Random(3, cols, 1, 6, range);
+        Matrix expected = Values(x);
+        for (double& value : expected) value = 30 * std::tanh(value / 30);
+        device.backend.SoftCap({}, 30.0f, x);
+        CHECK(ErrorInEps(x, expected) <= 4);
+      }
+    }
+    const Tensor x = device.Empty(1, 5);
+    const float values[] = {kInf, -kInf, 1e30f, 0.0f, kNan};
+    std::copy_n(values, 5, x.f32());
+    device.backend.SoftCap({}, 30.0f, x);
+    CHECK(ErrorInEps(x.Cols(0, 4), {30, -30, 30, 0}) <= 1);
+    CHECK(std::isnan(x.f32()[4]));
+  });
+}
+
+TEST_CASE("columns scaled, apart and in place") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      CAPTURE(cols);
+      const Tensor x = device.Random(5, cols, 1, 6), factor = device.Random(1, cols, 2);
+      const Tensor y = device.Empty(5, cols, 2);
+      const Matrix factors = Values(factor);
+      Matrix expected = Values(x);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] *= factors[i % cols];
+      device.backend.ColumnScale({}, factor, x, y);
+      CHECK(ErrorInEps(y, expected) <= 0.5);
+      device.backend.ColumnScale({}, factor, x, x);
+      CHECK(SameBits(x, y));
     }
   });
 }

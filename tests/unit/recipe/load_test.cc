@@ -58,7 +58,7 @@ data:
     - {path: b.jsonl, format: messages, weight: 0.5}
   val_set_size: 0.1
   packing: off
-train: {max_steps: 0, num_epochs: 2.5, seed: 0, freeze: [".*embed.*"]}
+train: {max_steps: 0, num_epochs: 2.5, seed: 0}
 optimizer: {learning_rate: 2e-5, max_grad_norm: null, lr_scheduler: LINEAR, warmup_steps: 0}
 precision: {weights: bf16, loss_scale: dynamic}
 parallel: {schedule: my.csv, stages: [8, 7]}
@@ -81,7 +81,8 @@ launch: {hosts: [n1, {host: n2, slots: 4}], slurm: {time: 04:00:00, extra: ["--x
   CHECK(recipe.train.max_steps == 0);  // 0 is a value
   CHECK(recipe.train.num_epochs == 2.5);
   CHECK(recipe.train.seed == 0);
-  CHECK(recipe.train.freeze == std::vector<std::string>{".*embed.*"});
+  CHECK(Load(std::string(kMinimal) + "train: {freeze: [\".*embed.*\"]}\n").train.freeze ==
+        std::vector<std::string>{".*embed.*"});
   CHECK(recipe.optimizer.learning_rate == 2e-5);
   CHECK_FALSE(recipe.optimizer.max_grad_norm.has_value());
   CHECK(recipe.optimizer.lr_scheduler == LrSchedulerName::kLinear);
@@ -264,6 +265,18 @@ TEST_CASE("wrong types") {
   CHECK(ErrorOf("model: {path: m}\ndata: {train: d, val_set_size: 1.5}\n") ==
         "r.yaml:2: error: data.val_set_size: found 1.5, expected a share from 0 to below 1, or a whole "
         "number of samples");
+  CHECK(wrong("adapter", "rank_pattern", "{q_proj: 0}") ==
+        "adapter.rank_pattern.q_proj: found 0, expected a whole number from 1 to 65536");
+  CHECK(wrong("adapter", "rank_pattern", "[q_proj]") ==
+        "adapter.rank_pattern: found a list, expected a map of regular expressions and ranks");
+  CHECK(wrong("adapter", "alpha_pattern", "{a: 1, a: 2}").find("adapter.alpha_pattern.a: given twice") !=
+        std::string::npos);
+  CHECK(wrong("adapter", "lora_r", "0") ==
+        "adapter.lora_r: found 0, expected a whole number from 1 to 65536");
+  CHECK(wrong("adapter", "lora_alpha", "0") ==
+        "adapter.lora_alpha: found 0, expected auto or a number above 0");
+  CHECK(wrong("adapter", "lora_dropout", "1") ==
+        "adapter.lora_dropout: found 1, expected a number from 0 to below 1");
   CHECK(wrong("adapter", "target_modules", "[]") ==
         "found an empty list, expected all-linear, a list of module names, or a regular expression");
   CHECK(ErrorOf("model: {path: m}\ndata: {train: []}\n") ==

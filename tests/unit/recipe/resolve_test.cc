@@ -168,6 +168,13 @@ TEST_CASE("the mesh") {
                   "most 1000000 ranks") != std::string::npos);
 }
 
+TEST_CASE("the learning rate of an embedding's adapter belongs to LoRA+") {
+  CHECK_FALSE(Resolved("adapter: {}\n").adapter->loraplus_lr_embedding.has_value());
+  CHECK(Resolved("adapter: {loraplus_lr_ratio: 4}\n").adapter->loraplus_lr_embedding == 1e-6);
+  CHECK(Resolved("adapter: {loraplus_lr_ratio: 4, loraplus_lr_embedding: 0}\n")
+            .adapter->loraplus_lr_embedding == 0.0);
+}
+
 TEST_CASE("keys that contradict each other") {
   CHECK(LoadError("optimizer:\n  warmup_ratio: 0\n  warmup_steps: 0\n") ==
         "r.yaml:5: error: optimizer.warmup_steps: given together with optimizer.warmup_ratio; keep one, or "
@@ -185,6 +192,12 @@ TEST_CASE("keys that contradict each other") {
   broken("checkpoint: {save_steps: 1, saves_per_epoch: 2}\n", "checkpoint.saves_per_epoch");
   broken("launch: {hosts: [a], hostfile: b}\n", "launch.hostfile");
   broken("adapter: {kind: qlora, quantize: none}\n", "adapter.quantize");
+  broken("adapter: {}\ntrain: {freeze: [x]}\n", "train.freeze");
+  broken("adapter: {loraplus_lr_embedding: 1e-5}\n", "adapter.loraplus_lr_embedding");
+  broken("adapter: {target_modules: 'a(b'}\n", "adapter.target_modules");
+  broken("adapter: {rank_pattern: {'*': 2}}\n", "adapter.rank_pattern");
+  broken("adapter: {alpha_pattern: {'a)|(b': 2}}\n", "adapter.alpha_pattern");
+  broken("train: {freeze: ['[']}\n", "train.freeze");
   broken("optimizer: {lr_scheduler: constant, min_lr_ratio: 0.1}\n", "optimizer.min_lr_ratio");
   broken("precision: {loss_scale: 8}\n", "precision.loss_scale");
   broken("parallel: {sequence_parallel: true}\n", "parallel.sequence_parallel");
@@ -227,10 +240,6 @@ TEST_CASE("what this version does not have is refused by name") {
   for (const std::string text : {"model: {rope_scaling: {rope_type: yarn}}",
                                  "adapter: {kind: qlora}",
                                  "adapter: {quantize: int8}",
-                                 "adapter: {use_dora: true}",
-                                 "adapter: {use_rslora: true}",
-                                 "adapter: {loraplus_lr_ratio: 2}",
-                                 "adapter: {modules_to_save: [lm_head]}",
                                  "train: {neftune_noise_alpha: 5}",
                                  "train: {sample_prompts: [a]}",
                                  "precision: {weights: fp16}",
@@ -284,7 +293,9 @@ TEST_CASE("formats of data that this version does not have") {
 
 TEST_CASE("what this version has passes, before and after it is resolved") {
   LoadedRecipe loaded = Load(
-      "adapter: {target_modules: [q_proj]}\ntrain: {freeze: [x], max_steps: 3}\nprecision: {weights: bf16}\n"
+      "adapter: {target_modules: [q_proj], use_dora: true, use_rslora: true, loraplus_lr_ratio: 2, "
+      "modules_to_save: [lm_head], rank_pattern: {q_proj: 2}}\ntrain: {max_steps: 3}\nprecision: {weights: "
+      "bf16}\n"
       "memory: {activation_checkpointing: selective}\noptimizer: {name: sgd}\nlaunch: {threads: 2}\n");
   CHECK(CheckAvailable(loaded).message() == "");
   REQUIRE(Resolve(loaded, {.cores = 2}).ok());

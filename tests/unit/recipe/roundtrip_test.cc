@@ -37,10 +37,13 @@ Recipe Full() {
                      .lora_alpha = 0.1 + 0.2,
                      .lora_dropout = 1.0 / 3,
                      .target_modules = {.kind = TargetModules::Kind::kRegex, .regex = ".*\\.(q|v)_\"proj'$"},
+                     .rank_pattern = {{"z.*\\.q_proj: x", 3}, {"null", 5}, {"a b", 7}},
+                     .alpha_pattern = {{"[kv]_proj", 0.1}, {"a", 4}},
                      .modules_to_save = {"lm_head", "12", ""},
                      .use_rslora = true,
                      .use_dora = true,
-                     .loraplus_lr_ratio = 16};
+                     .loraplus_lr_ratio = 16,
+                     .loraplus_lr_embedding = 1e-5};
   r.adapter->modules_to_save.pop_back();
   r.data = {.train = {{.path = "a, b", .format = DataFormat::kShareGpt, .weight = 1e-7}, {.path = "[x]"}},
             .eval = {},
@@ -62,7 +65,7 @@ Recipe Full() {
              .eval_on_start = false,
              .early_stopping_patience = 2,
              .sample_prompts = {"- hi", "a: b", "# c"},
-             .freeze = {"^model\\.embed", "*"},
+             .freeze = {},
              .neftune_noise_alpha = 0,
              .seed = std::numeric_limits<int64_t>::max()};
   r.optimizer = {.name = OptimizerName::kSgd,
@@ -130,6 +133,9 @@ TEST_CASE("a recipe written and read is the same") {
   Recipe adapter = Minimal();
   adapter.adapter.emplace().kind = AdapterKind::kQlora;
   CheckRoundTrip(adapter);
+  Recipe frozen = Minimal();
+  frozen.train.freeze = {"^model\\.embed", "a|b: c"};
+  CheckRoundTrip(frozen);
 }
 
 TEST_CASE(
@@ -137,8 +143,9 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
-                          key.name == "optimizer.warmup_ratio" || key.name == "checkpoint.save_steps" ||
-                          key.name == "launch.hostfile" || key.name == "precision.gradients";
+                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
+                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
+                          key.name == "precision.gradients";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
