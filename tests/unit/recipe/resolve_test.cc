@@ -238,8 +238,6 @@ TEST_CASE("what this version does not have is refused by name") {
         "expected 1; "
         "one rank uses all cores");
   for (const std::string text : {"model: {rope_scaling: {rope_type: yarn}}",
-                                 "adapter: {kind: qlora}",
-                                 "adapter: {quantize: int8}",
                                  "train: {neftune_noise_alpha: 5}",
                                  "train: {sample_prompts: [a]}",
                                  "precision: {weights: fp16}",
