@@ -93,7 +93,7 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
   if (loaded.lora) {
     FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files.path.string(), paths.adapter()));
+                                   loaded.files, paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }

@@ -1,10 +1,17 @@
-"""The golden models of every family: loaded, trained, saved, and loaded by transformers and peft."""
+#!/usr/bin/env python3
+"""The golden models of every family: loaded, trained, saved, and loaded by transformers and peft.
+
+    test_families.py --ftune BINARY --work FOLDER [NAME ...]
+
+NAMEs choose golden models. Every one has a folder of its own below --work, made anew.
+"""
 
 import json
 import random
 import shutil
+import sys
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import torch
 from peft import PeftModel
@@ -14,9 +21,8 @@ from transformers import AutoModelForCausalLM
 
 import reference
 from ftune_cli import write_jsonl
+from test_interop import LOSS_TOLERANCE, MODELS, main
 
-MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
-LOSS_TOLERANCE = 1e-5
 TOKENS = 64  # ids of the tokenizer that the models get, and of the rows
 LENGTHS = (20, 33, 13, 8)
 STEPS = 3
@@ -70,8 +76,8 @@ FAMILIES = [
 ]
 
 
-def check_list():
-    """That no golden model is left out."""
+def check_list(case):
+    """No golden model is left out of FAMILIES."""
     golden = {path.name.removesuffix("-lora") for path in MODELS.glob("*-lora")}
     listed = {family.name for family in FAMILIES}
     assert listed == golden, f"only in the list or only in {MODELS}: {sorted(listed ^ golden)}"
@@ -225,3 +231,9 @@ def round_trip(case, family):
     trip.check_generation(base)
     trip.check_full()
     trip.check_lora()
+
+
+TESTS = {"list": check_list} | {family.name: partial(round_trip, family=family) for family in FAMILIES}
+
+if __name__ == "__main__":
+    sys.exit(main(TESTS, __doc__))
