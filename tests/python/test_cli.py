@@ -495,6 +495,12 @@ def test_wrong_adapters(case):
     broken("empty", [config], lambda f: (f / config).unlink())
     broken("cut", ["adapter_model.safetensors"], lambda f: (f / "adapter_model.safetensors").write_bytes(
         (f / "adapter_model.safetensors").read_bytes()[:-9]))
+    broken("form", ["ftune_adapter.json", "quantize", "'nf5'", "nf4"],
+           lambda f: (f / "ftune_adapter.json").write_text('{"quantize": "nf5"}'))
+    case.fails(2, "generate", TINY, "--quantize", "q4_0", "--prompt", "x", says=["--quantize", "q4_0", "nf4"])
+    case.fails(2, "train", recipe, "adapter.quantize=int4", "output_dir=o2", says=["adapter.quantize", "int4", "int8"])
+    case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.kind=qlora", "output_dir=o2",
+               says=["adapter.quantize", "nf4", "none", "init_from"])
     case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.lora_r=8", "output_dir=o2", says=["lora_r"])
     for override, says in (("adapter.lora_alpha=3", "lora_alpha"), ("adapter.use_dora=true", "use_dora"),
                            ("adapter.target_modules=[q_proj]", "target_modules"),

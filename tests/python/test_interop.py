@@ -232,6 +232,27 @@ def test_merge(case):
     case.check_loss(reference.load(merged), merged, merged)
 
 
+def test_qlora(case):
+    """An adapter on a quantised base: the loss and the merged weights are those on what bitsandbytes makes of it."""
+    sys.path.append(str(MODELS.parent))
+    from qlora_golden import quantized_model  # needs bitsandbytes, which takes seconds to load
+
+    for kind in ("nf4", "fp4", "int8"):
+        run = _train_lora(case, quantize=kind)
+        adapter = run / "adapter"
+        assert json.loads((adapter / "ftune_adapter.json").read_text()) == {"quantize": kind}
+        merged = case.folder / f"merged-{kind}"
+        result = case.ftune("export", run, "--merge", "--out", merged)
+        assert result["max_logit_diff"] <= 1e-4, result
+        model = PeftModel.from_pretrained(quantized_model(TINY, kind), adapter)
+        case.check_loss(model.eval(), TINY, adapter)
+        check_last_evaluation(run, model, TINY)
+        _check_same_weights(reference.load(merged).state_dict(), model.merge_and_unload().state_dict())
+        # On the base as it is in the file, if one asks for it.
+        case.check_loss(reference.load(TINY, adapter), TINY, adapter, "--quantize", "none")
+        shutil.rmtree(run)
+
+
 SOME = ["q_proj", "down_proj"]
 # What is trained on which base (its head tied, or not), and what peft rightly warns of.
 KINDS = {
