@@ -174,6 +174,11 @@ class TrainRun {
       evaluation_.emplace(std::move(evaluation));
       progress_.Say(StrCat("evaluation: ", DescribeDataset(*data_.evaluation)));
     }
+    FTUNE_ASSIGN_OR_RETURN(
+        PromptSampler sampler,
+        PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
+                              recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get()));
+    sampler_.emplace(std::move(sampler));
     return absl::OkStatus();
   }
 
@@ -230,9 +235,8 @@ class TrainRun {
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
     log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
     RunObserver observer(log, progress_);
-    FTUNE_ASSIGN_OR_RETURN(const PromptSampler sampler, MakeSampler());
-    if (!sampler.empty()) {
-      observer.set_answers([&] { return sampler.Answer(*backend_, Stream(), *model_.model); });
+    if (!sampler_->empty()) {
+      observer.set_answers([this] { return sampler_->Answer(*backend_, Stream(), *model_.model); });
     }
     // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
     const bool keeps_best = recipe().train.early_stopping_patience.has_value();
@@ -283,11 +287,6 @@ class TrainRun {
     return result;
   }
 
-  absl::StatusOr<PromptSampler> MakeSampler() const {
-    return PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
-                                 recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get());
-  }
-
   absl::StatusOr<CommandResult> TestLearningRates(const RunPaths& paths) {
     LrRangeTest test(progress_);
     TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
@@ -310,6 +309,7 @@ class TrainRun {
   RunData data_;
   std::optional<DataPlan> plan_;
   std::optional<DataPlan> evaluation_;
+  std::optional<PromptSampler> sampler_;
   std::optional<StopSignal> stop_;
   std::unique_ptr<Backend> backend_;
   LoadedModel model_;
