@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/block_quant.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -17,7 +18,7 @@ struct Row {
   bool is_float;
 };
 
-constexpr std::array<Row, 16> kRows = {{
+constexpr std::array<Row, 27> kRows = {{
     {DType::kF32, "f32", "F32", "float32", 1, 4, true},
     {DType::kF16, "f16", "F16", "float16", 1, 2, true},
     {DType::kBF16, "bf16", "BF16", "bfloat16", 1, 2, true},
@@ -34,6 +35,17 @@ constexpr std::array<Row, 16> kRows = {{
     {DType::kQ4_0, "q4_0", "", "", 32, 18, true},
     {DType::kQ4_1, "q4_1", "", "", 32, 20, true},
     {DType::kQ8_0, "q8_0", "", "", 32, 34, true},
+    {DType::kQ5_0, "q5_0", "", "", 32, 22, true},
+    {DType::kQ5_1, "q5_1", "", "", 32, 24, true},
+    {DType::kQ2_K, "q2_k", "", "", 256, 84, true},
+    {DType::kQ3_K, "q3_k", "", "", 256, 110, true},
+    {DType::kQ4_K, "q4_k", "", "", 256, 144, true},
+    {DType::kQ5_K, "q5_k", "", "", 256, 176, true},
+    {DType::kQ6_K, "q6_k", "", "", 256, 210, true},
+    {DType::kIQ4_NL, "iq4_nl", "", "", 32, 18, true},
+    {DType::kNF4, "nf4", "", "", 64, 33, true},
+    {DType::kFP4, "fp4", "", "", 64, 33, true},
+    {DType::kInt8, "int8_blocks", "", "", 64, 68, true},
 }};
 
 const Row& RowOf(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -50,7 +62,10 @@ static_assert(RowsAreInEnumOrder());
 
 int64_t BlockSize(DType dtype) { return RowOf(dtype).block_size; }
 int64_t BlockBytes(DType dtype) { return RowOf(dtype).block_bytes; }
-int64_t BytesFor(DType dtype, int64_t count) { return count / BlockSize(dtype) * BlockBytes(dtype); }
+int64_t BytesFor(DType dtype, int64_t count) {
+  if (IsQuantizedWhole(dtype)) return BlockQuantLayout(dtype, count).bytes;
+  return count / BlockSize(dtype) * BlockBytes(dtype);
+}
 bool IsFloat(DType dtype) { return RowOf(dtype).is_float; }
 std::string_view Name(DType dtype) { return RowOf(dtype).name; }
 std::string_view SafetensorsName(DType dtype) { return RowOf(dtype).safetensors; }

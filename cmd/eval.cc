@@ -20,6 +20,7 @@ struct Options {
   std::string model;
   std::string data;
   std::vector<std::string> adapters;
+  std::string quantize;
   std::string chat_template = "auto";
   int64_t sequence_len = 2048;
   bool train_on_inputs = false;
@@ -30,8 +31,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.max_position);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
-                         OpenSession(source.model, {.max_length = length, .adapters = source.adapters}));
+  FTUNE_ASSIGN_OR_RETURN(
+      ModelSession session,
+      OpenSession(source.model, {.max_length = length, .adapters = source.adapters}, options.quantize));
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
@@ -77,6 +79,7 @@ void AddEval(CLI::App& app, Invocation& invocation) {
                    "A PEFT adapter's folder; several: one on top of the other")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
   command->add_option("--sequence-len", options->sequence_len, "Longest sample, in tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))

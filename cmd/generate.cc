@@ -21,6 +21,7 @@ namespace {
 struct Options {
   std::string model;
   std::vector<std::string> adapters;
+  std::string quantize;
   std::string prompt;
   std::string chat;
   std::string chat_template = "auto";
@@ -91,7 +92,8 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
   FTUNE_RETURN_IF_ERROR(CheckOptions(options));
   FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, {.adapters = source.adapters}));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
+                         OpenSession(source.model, {.adapters = source.adapters}, options.quantize));
   const ModelConfig& config = session.loaded.files.config;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptIds(options, *session.tokenizer));
 
@@ -118,6 +120,7 @@ void AddGenerate(CLI::App& app, Invocation& invocation) {
                    "A PEFT adapter's folder; several: one on top of the other")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--prompt", options->prompt, "Text to go on from, as it is");
   command->add_option("--chat", options->chat, "A user's message, put into the model's chat template");
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");

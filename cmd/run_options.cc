@@ -12,6 +12,8 @@
 #include "cmd/recipe/resolve.h"
 #include "cmd/run_folder.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/format/adapter_base.h"
+#include "engine/format/quantized_weights.h"
 #include "engine/format/rope_reader.h"
 
 namespace ftune {
@@ -51,6 +53,20 @@ ExcessTokens ToExcessTokens(const Auto<ExcessLength>& strategy) {
       return ExcessTokens::kError;
   }
   return ExcessTokens::kAuto;
+}
+
+std::optional<DType> ToDType(Quantization quantize) {
+  switch (quantize) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kNf4:
+      return DType::kNF4;
+    case Quantization::kFp4:
+      return DType::kFP4;
+    case Quantization::kInt8:
+      return DType::kInt8;
+  }
+  return std::nullopt;
 }
 
 const char* TypeName(RopeType type) {
@@ -99,6 +115,14 @@ absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan) {
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
   FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, folder, base.config));
   plan.options.adapters = {folder};
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
+  if (quantize != plan.options.quantize) {
+    ErrorDetail detail = loaded.At("adapter.quantize");
+    detail.found = QuantizationName(plan.options.quantize);
+    detail.expected =
+        StrCat(QuantizationName(quantize), ", which the adapter in model.init_from was trained on");
+    return UsageError(detail);
+  }
   return absl::OkStatus();
 }
 
@@ -226,6 +250,7 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
   options.trainable_dtype = ToDType(*recipe.precision.weights);
   if (recipe.adapter) {
     options.lora = ToLoraOptions(*recipe.adapter);
+    options.quantize = ToDType(*recipe.adapter->quantize);
   } else {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<ModulePattern> frozen, CompileFreeze(recipe.train));
     options.trainable = [frozen](const std::string& name) {

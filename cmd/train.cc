@@ -21,9 +21,11 @@
 #include "cmd/stop_signal.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/format/adapter_base.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
@@ -71,12 +73,27 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   return UsageError(detail);
 }
 
+// The rows of added tokens mean nothing until they are learned.
+absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
+  const ModuleNames& names = model.config().architecture->names;
+  for (const std::string_view module : {names.embedding, names.head}) {
+    const Parameter* p = model.Find(StrCat(module, ".weight"));
+    if (p == nullptr || p->trainable) continue;
+    ErrorDetail detail = loaded.At("train.freeze");
+    detail.message = StrCat("it freezes ", p->name, ", whose rows for model.added_tokens must be learned");
+    detail.hint = "leave it out of train.freeze, or add no tokens";
+    return UsageError(detail);
+  }
+  return absl::OkStatus();
+}
+
 // What a finished or stopped run leaves: the adapter, or the model. Returns where.
 absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
                                                  const RunPaths& paths) {
   if (loaded.lora) {
+    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files.path.string(), paths.adapter()));
+                                   loaded.files, paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }
@@ -114,7 +131,7 @@ class TrainRun {
       std::printf("%s", ToYaml(recipe()).c_str());
       return CommandResult{};
     }
-    FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded_recipe_));
+    FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded_recipe_));
 
     std::optional<RunFolder> folder;
     if (!options_.dry_run) {
@@ -125,6 +142,11 @@ class TrainRun {
     if (options_.dry_run) return DryRunResult();
 
     stop_.emplace();  // before the device starts its threads
+    if (data_.added) {
+      model_plan.options.growth = {
+          .rows = data_.added->rows(), .known = data_.added->known, .ids = data_.added->ids};
+      model_plan.options.tokenizer_folder = data_.tokenizer_folder->path();
+    }
     FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
@@ -167,17 +189,34 @@ class TrainRun {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
+    if (data_.added && !data_.added->ids.empty()) {
+      FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_recipe_, *model_.model));
+    }
+    if (model_.quantize) progress_.Say(DescribeQuantized());
     if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
       const AdapterSection& adapter = *recipe().adapter;
       const double peak = *recipe().optimizer.learning_rate;
-      SetLoraPlusRates(
-          model_.model->parameters(),
-          {.ratio = *adapter.loraplus_lr_ratio,
-           .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
+      SetLoraPlusRates(model_.model->parameters(),
+                       {.ratio = *adapter.loraplus_lr_ratio,
+                        .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
     optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
+  }
+
+  std::string DescribeQuantized() const {
+    const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+    constexpr double kMiB = 1 << 20;
+    std::string text = absl::StrFormat(
+        "quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+        std::string(QuantizationName(model_.quantize)), weights.count,
+        static_cast<double>(weights.source_bytes) / kMiB, static_cast<double>(weights.bytes) / kMiB);
+    if (weights.twice > 0) {
+      StrAppend(text, "; ", weights.twice,
+                " were quantised in the file already and are rounded a second time");
+    }
+    return text;
   }
 
   void WarnOfWarmup(const LrOptions& rate) {

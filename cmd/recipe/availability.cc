@@ -23,8 +23,6 @@ std::vector<Limit> Limits() {
       {"model.rope_scaling.rope_type",
        {"default", "linear", "dynamic", "yarn", "llama3"},
        "longrope's factors are found with the model: they stand in its config.json"},
-      {"adapter.kind", {"lora"}, "use lora, which trains the same adapter on unquantised weights"},
-      {"adapter.quantize", {"auto", "none"}},
       {"data.streaming"},
       {"parallel.data",
        {"auto", "1"},

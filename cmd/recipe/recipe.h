@@ -87,6 +87,7 @@ struct RopeScaling {
 struct ModelSection {
   std::string path;
   std::optional<std::string> init_from;
+  std::vector<std::string> added_tokens;
   std::optional<RopeScaling> rope_scaling;
 
   bool operator==(const ModelSection&) const = default;

@@ -11,10 +11,6 @@
 namespace ftune {
 namespace {
 
-std::string LastComponent(std::string_view module) {
-  return std::string(module.substr(module.rfind('.') + 1));
-}
-
 std::string ModuleOf(std::string_view parameter) {
   return std::string(parameter.substr(0, parameter.rfind('.')));
 }
@@ -27,7 +23,7 @@ std::vector<std::string> SortedUnique(std::vector<std::string> names) {
 
 std::vector<std::string> LastComponents(const std::vector<std::string>& modules) {
   std::vector<std::string> last;
-  for (const std::string& module : modules) last.push_back(LastComponent(module));
+  for (const std::string& module : modules) last.emplace_back(LastComponent(module));
   return SortedUnique(std::move(last));
 }
 

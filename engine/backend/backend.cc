@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "base/block_quant.h"
+
 namespace ftune {
 namespace {
 
@@ -46,6 +48,13 @@ void Backend::Zero(Stream stream, const Tensor& x) { DoZero(stream, x); }
 void Backend::Convert(Stream stream, const Tensor& from, const Tensor& to) {
   assert(from.rows() == to.rows() && from.cols() == to.cols());
   DoConvert(stream, from, to);
+}
+
+void Backend::Quantize(Stream stream, const Tensor& from, const Tensor& to, const Tensor& scales) {
+  assert(from.dtype() == DType::kF32 && from.contiguous() && IsQuantizedWhole(to.dtype()));
+  assert(from.size() == to.size() && to.first() == 0 && to.whole_size() == to.size());
+  assert(scales.size() == BlockQuantLayout(to.dtype(), to.size()).blocks);
+  DoQuantize(stream, from, to, scales);
 }
 
 void Backend::Add(Stream stream, const Tensor& x, const Tensor& y) {

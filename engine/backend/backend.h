@@ -45,8 +45,11 @@ class Backend {
   virtual void Synchronize(Stream stream) = 0;
 
   void Zero(Stream stream, const Tensor& x);
-  // to = from, converted (f32, bf16, f16 in any direction; quantised to f32).
+  // to = from, converted (f32, bf16, f16 in any direction; quantised to these).
   void Convert(Stream stream, const Tensor& from, const Tensor& to);
+  // Quantises f32 `from`, contiguous, into `to`, all of a tensor of a type that is quantised as a whole.
+  // scales, f32, one a block, is left with their scales: NaN where a value was not finite.
+  void Quantize(Stream stream, const Tensor& from, const Tensor& to, const Tensor& scales);
   // y += x
   void Add(Stream stream, const Tensor& x, const Tensor& y);
   // x *= factor
@@ -161,6 +164,7 @@ class Backend {
   virtual void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) = 0;
   virtual void DoZero(Stream, const Tensor& x) = 0;
   virtual void DoConvert(Stream, const Tensor& from, const Tensor& to) = 0;
+  virtual void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) = 0;
   virtual void DoAdd(Stream, const Tensor& x, const Tensor& y) = 0;
   virtual void DoScale(Stream, const Tensor& x, float factor) = 0;
   virtual void DoSoftCap(Stream, float cap, const Tensor& x) = 0;

@@ -202,6 +202,7 @@ absl::StatusOr<std::string> UpdateConfigJson(const std::string& config_json, con
   OrderedJson json = OrderedJson::parse(config_json);
   SetDType(json, dtype);
   if (before.rope != config.rope) SetRope(json, config.rope);
+  if (before.vocab_size != config.vocab_size) json["vocab_size"] = config.vocab_size;
   // With dynamic scaling it is the context that the factor is of.
   if (before.max_position != config.max_position && config.rope.kind != RopeKind::kDynamic) {
     json["max_position_embeddings"] = config.max_position;

@@ -7,9 +7,12 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/adapter/lora_names.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
+
+constexpr std::string_view kWeight = ".weight";
 
 absl::Status CheckShape(const SourceTensor& tensor, const Parameter& parameter) {
   if (tensor.shape == parameter.shape) return absl::OkStatus();
@@ -63,6 +66,7 @@ absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& 
                       .expected = "a floating-point type"});
   }
   FTUNE_RETURN_IF_ERROR(CheckShape(tensor, parameter));
+  if (IsQuantizedWhole(parameter.dtype)) return LoadQuantized(backend, stream, tensor, parameter);
   CopyIn(backend, stream, tensor, parameter);
   return absl::OkStatus();
 }
@@ -73,6 +77,10 @@ ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightS
           .dtype =
               [options, &source](const std::string& name, bool trainable) {
                 if (trainable) return options.trainable_dtype;
+                if (options.quantize && name.ends_with(kWeight) &&
+                    options.quantized_modules.contains(name.substr(0, name.size() - kWeight.size()))) {
+                  return *options.quantize;
+                }
                 if (options.frozen_dtype) return *options.frozen_dtype;
                 const SourceTensor* tensor = source.Find(name);
                 return tensor != nullptr && IsFloat(tensor->dtype) && tensor->dtype != DType::kF64

@@ -1,12 +1,15 @@
 #include "engine/format/loaded_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/untied_weights.h"
+#include "engine/model/modules.h"
 
 namespace ftune {
 namespace {
@@ -48,6 +51,45 @@ absl::StatusOr<std::vector<PeftAdapter>> OpenAdapters(const LoadModelOptions& op
   return opened;
 }
 
+// Makes room for tokens that the recipe adds, or that an adapter was trained with.
+absl::Status GrowVocabulary(const LoadModelOptions& options, std::vector<PeftAdapter>& adapters,
+                            ModelFiles& files) {
+  files.tokenizer_folder = options.tokenizer_folder;
+  if (files.tokenizer_folder.empty() && !options.adapters.empty() &&
+      Exists(options.adapters.back() / "tokenizer.json")) {
+    files.tokenizer_folder = options.adapters.back();
+  }
+  const ModuleNames& names = files.config.architecture->names;
+  const std::vector<std::string> ends = {StrCat(names.embedding, ".weight"), StrCat(names.head, ".weight")};
+  RowGrowth growth = options.growth.value_or(RowGrowth{.known = files.config.vocab_size});
+  for (const PeftAdapter& adapter : adapters) {
+    for (const std::string& name : ends) {
+      const SourceTensor* saved = adapter.weights != nullptr ? adapter.weights->Find(name) : nullptr;
+      if (saved != nullptr && saved->shape.size() == 2) growth.rows = std::max(growth.rows, saved->shape[0]);
+    }
+  }
+  if (growth.ids.empty() && growth.rows <= files.config.vocab_size) return absl::OkStatus();
+  // New rows are learned: with an adapter, their whole tensors are saved beside it.
+  if (!growth.ids.empty() && !adapters.empty()) {
+    std::vector<std::string>& saved = adapters.back().config.lora.modules_to_save;
+    saved.emplace_back(LastComponent(names.embedding));
+    if (!files.config.tied_head) saved.emplace_back(LastComponent(names.head));
+    std::sort(saved.begin(), saved.end());
+    saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
+  }
+  FTUNE_ASSIGN_OR_RETURN(files.weights, GrowRows(std::move(files.weights), ends, growth));
+  files.config.vocab_size = std::max(files.config.vocab_size, growth.rows);
+  return absl::OkStatus();
+}
+
+absl::Status ManyOnQuantized(const LoadModelOptions& options) {
+  return UsageError({.file = options.adapters.back().string(),
+                     .message = "several adapters on a quantised base are not supported",
+                     .found = StrCat(options.adapters.size(), " adapters"),
+                     .expected = "one",
+                     .hint = "merge the first with `ftune export --merge`, then the next into the result"});
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,
@@ -61,6 +103,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   ModelConfig& config = loaded.files.config;
 
   FTUNE_ASSIGN_OR_RETURN(std::vector<PeftAdapter> opened, OpenAdapters(options));
+  FTUNE_RETURN_IF_ERROR(GrowVocabulary(options, opened, loaded.files));
   std::vector<Adapter> adapters;
   bool untie = false;
   for (size_t i = 0; i < opened.size(); ++i) {
@@ -86,7 +129,14 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   StorageOptions storage = {
       .trainable = options.trainable ? options.trainable : [](const std::string&) { return false; },
       .trainable_dtype = options.trainable_dtype,
-      .frozen_dtype = options.frozen_dtype};
+      .frozen_dtype = options.frozen_dtype,
+      .quantize = options.quantize};
+  if (options.quantize) {
+    if (adapters.size() > 1) return ManyOnQuantized(options);
+    const std::vector<std::string> linears = LinearModules(config);
+    storage.quantized_modules = {linears.begin(), linears.end()};
+    loaded.quantize = options.quantize;
+  }
   AdapterFactories factories;
   if (!adapters.empty()) {
     const Adapter& last = adapters.back();

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapter/lora.h"
+#include "engine/format/added_tokens.h"
 #include "engine/format/hf_model.h"
 #include "engine/model/model.h"
 
@@ -21,6 +22,7 @@ struct LoadedModel {
   // The adapter, if the model has one.
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
+  std::optional<DType> quantize;  // what the decoder's frozen linear weights were quantised to
 };
 
 // Positions scaled to a longer context than the model was made for.
@@ -36,7 +38,12 @@ struct LoadModelOptions {
   std::function<bool(const std::string& name)> trainable;
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
+  // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
+  std::optional<DType> quantize;
   std::optional<ModelContext> context;  // instead of the model's
+
+  std::optional<RowGrowth> growth;         // of embedding and head, for added tokens
+  std::filesystem::path tokenizer_folder;  // as in ModelFiles; else the last adapter's, where it has one
 
   // PEFT folders. All but the last are merged into the base one after the other, in f32; the last stays an
   // adapter, or is given its form by `lora`.

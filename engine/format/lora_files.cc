@@ -119,8 +119,6 @@ void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const
   }
 }
 
-std::string_view LastComponent(std::string_view module) { return module.substr(module.rfind('.') + 1); }
-
 bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
   const auto& names = config.architecture->names;
   return IsSaved(StrCat(names.embedding, ".weight"), options.modules_to_save) ||
@@ -184,15 +182,22 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
 }
 
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const std::string& base_model,
+                      const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder) {
   std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
-  config.base_model = base_model;
+  config.base_model = base.path.string();
+  config.of_multimodal = base.text_only;
   // As the user gave them; all-linear as the names that it stands for, which every reader knows.
   const auto* text = std::get_if<std::string>(&options.target_modules);
   if (text != nullptr && *text == kAllLinear) config.lora.target_modules = targets.suffixes();
+  // Other parts of a multimodal model have modules of the same last names: these are named in full.
+  if (base.text_only) {
+    std::vector<std::string> names;
+    for (const LoraModule& lora : targets.modules()) names.push_back(lora.module.name);
+    config.lora.target_modules = std::move(names);
+  }
   config.fan_in_fan_out = std::any_of(targets.modules().begin(), targets.modules().end(),
                                       [](const LoraModule& lora) { return lora.module.transposed; });
   // PEFT ties a pair again under the embedding's name, and saves and wants both ends.

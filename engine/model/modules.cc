@@ -55,4 +55,12 @@ std::vector<AdaptableModule> AdaptableModules(const ModelConfig& config) {
   return modules;
 }
 
+std::vector<std::string> LinearModules(const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const AdaptableModule& module : AdaptableModules(config)) {
+    if (module.kind == AdaptableModule::Kind::kLinear) names.push_back(module.name);
+  }
+  return names;
+}
+
 }  // namespace ftune

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/model/adapter.h"
 #include "engine/model/config.h"
 
 namespace ftune {
+
+// "q_proj" of "model.layers.0.self_attn.q_proj".
+inline std::string_view LastComponent(std::string_view module) {
+  return module.substr(module.rfind('.') + 1);
+}
 
 struct ParameterShape {
   std::string name;
@@ -29,5 +35,7 @@ struct AdaptableModule {
 
 // In the order of the model. `all-linear` means those of kind kLinear.
 std::vector<AdaptableModule> AdaptableModules(const ModelConfig& config);
+// The names of those of kind kLinear.
+std::vector<std::string> LinearModules(const ModelConfig& config);
 
 }  // namespace ftune

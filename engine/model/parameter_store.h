@@ -53,7 +53,7 @@ class ParameterStore {
 };
 
 // The views of consecutive parameters as one matrix of all their rows; undefined if they do not lie side by
-// side in storage with one dtype and width.
+// side in storage with one dtype and width. What is quantised as a whole stays apart.
 Tensor JoinRows(const std::vector<Tensor>& parts);
 
 }  // namespace ftune

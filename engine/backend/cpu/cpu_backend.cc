@@ -6,6 +6,7 @@
 #include "engine/backend/cpu/attention.h"
 #include "engine/backend/cpu/cpu_workspace.h"
 #include "engine/backend/cpu/cross_entropy.h"
+#include "engine/backend/cpu/dequant_blocks.h"
 #include "engine/backend/cpu/dropout.h"
 #include "engine/backend/cpu/elementwise.h"
 #include "engine/backend/cpu/embedding.h"
@@ -43,6 +44,10 @@ void CpuBackend::DoDownload(Stream, const Tensor& from, std::span<std::byte> to)
 void CpuBackend::DoZero(Stream, const Tensor& x) { cpu::Zero(pool_, x); }
 
 void CpuBackend::DoConvert(Stream, const Tensor& from, const Tensor& to) { cpu::Convert(pool_, from, to); }
+
+void CpuBackend::DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) {
+  cpu::Quantize(pool_, from, to, scales);
+}
 
 void CpuBackend::DoAdd(Stream, const Tensor& x, const Tensor& y) { cpu::Add(pool_, x, y); }
 

@@ -28,6 +28,7 @@ class CpuBackend final : public Backend {
   void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) override;
   void DoZero(Stream, const Tensor& x) override;
   void DoConvert(Stream, const Tensor& from, const Tensor& to) override;
+  void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) override;
   void DoAdd(Stream, const Tensor& x, const Tensor& y) override;
   void DoScale(Stream, const Tensor& x, float factor) override;
   void DoSoftCap(Stream, float cap, const Tensor& x) override;

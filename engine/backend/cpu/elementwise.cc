@@ -57,19 +57,22 @@ HWY_EXPORT(SoftCapKernel);
 HWY_EXPORT(MultiplyKernel);
 HWY_EXPORT(DivideKernel);
 
-void ConvertRun(DType from_type, const std::byte* from, int64_t count, DType to_type, std::byte* to) {
-  if (from_type == to_type) {
-    std::memcpy(to, from, BytesFor(from_type, count));
-  } else if (from_type == DType::kF32) {
-    FromF32(to_type, reinterpret_cast<const float*>(from), count, to);
+// to[row, begin …] = from[row, begin …]
+void ConvertRun(const Tensor& from, int64_t row, int64_t begin, int64_t count, const Tensor& to_tensor) {
+  const DType to_type = to_tensor.dtype();
+  std::byte* to = RowBytes(to_tensor, row) + BytesFor(to_type, begin);
+  if (from.dtype() == to_type) {
+    std::memcpy(to, RowBytes(from, row) + BytesFor(to_type, begin), BytesFor(to_type, count));
+  } else if (from.dtype() == DType::kF32) {
+    FromF32(to_type, from.f32() + row * from.stride() + begin, count, to);
   } else if (to_type == DType::kF32) {
-    ToF32(from_type, from, count, reinterpret_cast<float*>(to));
+    ReadRow(from, row, begin, count, reinterpret_cast<float*>(to));
   } else {
     constexpr int64_t kRun = 1024;
     float values[kRun];
     for (int64_t i = 0; i < count; i += kRun) {
       const int64_t n = std::min(kRun, count - i);
-      ToF32(from_type, from + BytesFor(from_type, i), n, values);
+      ReadRow(from, row, begin + i, n, values);
       FromF32(to_type, values, n, to + BytesFor(to_type, i));
     }
   }
@@ -85,10 +88,8 @@ void Zero(ThreadPool& pool, const Tensor& x) {
 
 void Convert(ThreadPool& pool, const Tensor& from, const Tensor& to) {
   const bool contiguous = from.contiguous() && to.contiguous();
-  ParallelPieces(pool, to.rows(), to.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
-    ConvertRun(from.dtype(), RowBytes(from, row) + BytesFor(from.dtype(), begin), count, to.dtype(),
-               RowBytes(to, row) + BytesFor(to.dtype(), begin));
-  });
+  ParallelPieces(pool, to.rows(), to.cols(), contiguous,
+                 [&](int64_t row, int64_t begin, int64_t count) { ConvertRun(from, row, begin, count, to); });
 }
 
 void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {

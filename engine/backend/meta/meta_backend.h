@@ -23,6 +23,7 @@ class MetaBackend final : public Backend {
   void DoDownload(Stream, const Tensor&, std::span<std::byte>) override {}
   void DoZero(Stream, const Tensor&) override {}
   void DoConvert(Stream, const Tensor&, const Tensor&) override {}
+  void DoQuantize(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoAdd(Stream, const Tensor&, const Tensor&) override {}
   void DoScale(Stream, const Tensor&, float) override {}
   void DoSoftCap(Stream, float, const Tensor&) override {}

@@ -27,7 +27,7 @@ class QuantizedGolden {
         cases.push_back(entry.name.substr(0, entry.name.rfind('.')));
       }
     }
-    REQUIRE(cases.size() == 10);
+    REQUIRE(cases.size() == 12);
     return cases;
   }
   const SafetensorsEntry& Entry(const std::string& name) const {

@@ -1,6 +1,7 @@
 // The engine against PyTorch, transformers and peft: a tiny random model of every family, full and LoRA, and
-// every kind of adapter, f32. The values were made by tests/golden/make_golden.py and adapters.py, which
-// compute each sample alone; here they are packed.
+// every kind of adapter, f32; and LoRA on bases that are quantised as bitsandbytes does. The values were made
+// by tests/golden/make_golden.py, adapters.py and qlora_golden.py, which compute each sample alone; here they
+// are packed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "engine/adapter/lora_names.h"
 #include "engine/format/loaded_model.h"
 #include "engine/format/peft.h"
+#include "engine/format/quantized_weights.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/generate.h"
 #include "tests/unit/engine/tiny.h"
@@ -87,6 +89,7 @@ struct Case {
   std::string adapter;  // a folder; empty: full fine-tuning
   std::string values;   // a file
   std::string prefix;   // of the tensors in it
+  std::optional<DType> quantize = std::nullopt;
 };
 
 // A model of the golden set with its optimizer and step.
@@ -96,6 +99,7 @@ struct GoldenRun {
     LoadModelOptions options;
     options.max_length = 64;
     options.trainable = [](const std::string&) { return true; };
+    options.quantize = c.quantize;
     if (!c.adapter.empty()) options.adapters = {Golden(c.adapter)};
     auto opened = LoadModel(*backend, Stream(), Golden(c.model), options);
     REQUIRE_MESSAGE(opened.ok(), std::string(opened.status().message()));
@@ -156,8 +160,7 @@ std::vector<Case> Cases() {
     const std::string adapter = StrCat(model, "-lora");
     if (!std::filesystem::exists(Golden(adapter)) || !std::filesystem::exists(Golden(values))) continue;
     cases.push_back({model, "", values, "full."});
-    // Its adapter has the names of the model that is wrapped.
-    if (model != "models/gemma3-wrapper") cases.push_back({model, adapter, values, "lora."});
+    cases.push_back({model, adapter, values, "lora."});
   }
   // What base an adapter is for, it says itself.
   for (const auto& entry : std::filesystem::directory_iterator(Golden("adapters"))) {
@@ -167,10 +170,25 @@ std::vector<Case> Cases() {
     cases.push_back(
         {StrCat("models/", config->base_model), folder, StrCat(folder, "/values.safetensors"), ""});
   }
+  const size_t plain = cases.size();
+  for (const auto& entry : std::filesystem::directory_iterator(Golden("quantized"))) {
+    const std::string name = entry.path().stem().string();
+    std::string adapter = StrCat("adapters/", name);
+    if (!std::filesystem::exists(Golden(adapter))) adapter = StrCat("models/", name, "-lora");
+    const auto config = ReadPeftConfig(Golden(adapter));
+    if (!config.ok()) continue;  // values alone, without a model
+    const std::string values = StrCat("quantized/", name, ".safetensors");
+    for (const DType form : {DType::kNF4, DType::kFP4, DType::kInt8}) {
+      const std::string prefix = StrCat(QuantizationName(form), ".");
+      if (!Fixture(values).Has(StrCat(prefix, "loss"))) continue;
+      cases.push_back({StrCat("models/", config->base_model), adapter, values, prefix, form});
+    }
+  }
+  REQUIRE(cases.size() >= plain + 16);
   std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
     return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
   });
-  REQUIRE(cases.size() >= 72);
+  REQUIRE(cases.size() >= 76);
   return cases;
 }
 

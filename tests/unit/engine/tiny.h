@@ -107,6 +107,7 @@ struct TinyOptions {
   bool lora = false;
   LoraOptions lora_options = {.rank = 4, .alpha = 8.0};
   DType trainable_dtype = DType::kF32;
+  std::optional<DType> quantize;                      // of the decoder's linears
   std::function<bool(const std::string&)> trainable;  // default: all, or none with LoRA
   OptimizerOptions optimizer;
   TrainStep::Options step;
@@ -163,6 +164,9 @@ struct TinyTrainer {
       };
     }
     storage.trainable_dtype = options.trainable_dtype;
+    storage.quantize = options.quantize;
+    const std::vector<std::string> linears = LinearModules(options.config);
+    storage.quantized_modules = {linears.begin(), linears.end()};
     model = std::make_unique<Model>(backend, Stream(), options.config,
                                     MakeParameterPolicy(storage, weights, adapter), 128);
     REQUIRE(LoadWeights(backend, Stream(), *model, weights).ok());

@@ -162,7 +162,8 @@ train:
         "count as the "
         "same)\n"
         "r.yaml:9: error: train.eval_on_start: found maybe, expected true or false\n"
-        "r.yaml:11: error: optimizer.name: found adamv, expected one of adamw, sgd; did you mean adamw?\n"
+        "r.yaml:11: error: optimizer.name: found adamv, expected one of adamw, sgd, lion, adafactor, muon, "
+        "adamw_8bit; did you mean adamw?\n"
         "r.yaml:12: error: unheard: unknown key; `ftune recipe --reference` lists the keys\n"
         "r.yaml:13: error: train: given twice (first on line 6); put its keys into one section\n"
         "command line: error: train.max_steps: found -1, expected null or a whole number of 0 or more");
@@ -243,7 +244,7 @@ TEST_CASE("wrong types") {
   CHECK(wrong("train", "eval_on_start", "1") == "found 1, expected true or false");
   CHECK(wrong("train", "eval_steps", "0") == "found 0, expected null or a whole number of 1 or more");
   CHECK(wrong("optimizer", "learning_rate", "fast") == "found fast, expected auto or a number of 0 or more");
-  CHECK(wrong("optimizer", "beta1", "1") == "found 1, expected a number from 0 to below 1");
+  CHECK(wrong("optimizer", "beta1", "1") == "found 1, expected auto or a number from 0 to below 1");
   CHECK(wrong("optimizer", "min_lr_ratio", "1.1") == "found 1.1, expected a number from 0 to 1");
   CHECK(wrong("optimizer", "max_grad_norm", "0") == "found 0, expected null or a number above 0");
   CHECK(wrong("optimizer", "weight_decay", ".inf") == "found .inf, expected a number of 0 or more");
