@@ -319,6 +319,24 @@ def test_adapter_kinds(case):
         case.check_loss(reference.load(merged), merged, merged)
 
 
+def test_loraplus(case):
+    """After one step of SGD, what was at zero is its gradient times its learning rate."""
+    def adapter(name, **options):
+        run = case.train(output_dir=str(case.folder / name),
+                         adapter={"lora_r": 4, "target_modules": ["q_proj", "embed_tokens"], **options},
+                         train={"global_batch_size": 1, "max_steps": 1, "num_epochs": 1, "eval_steps": 1},
+                         optimizer={"name": "sgd", "learning_rate": 0.01, "lr_scheduler": "constant",
+                                    "warmup_steps": 0, "max_grad_norm": None})
+        return load_file(run / "adapter" / "adapter_model.safetensors")
+
+    plain = adapter("plain")
+    plus = adapter("plus", loraplus_lr_ratio=8, loraplus_lr_embedding=0.0025)
+    for name, tensor in plain.items():
+        ratio = 8 if "lora_B" in name else 0.25 if "lora_embedding_A" in name else None
+        assert ratio is None or tensor.any(), name
+        torch.testing.assert_close(plus[name], tensor if ratio is None else ratio * tensor, msg=name)
+
+
 def test_go_on(case):
     """What an adapter of peft's is, is kept where the recipe does not say; also from a run's folder."""
     for name, config in (("patterns", dict(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"],
