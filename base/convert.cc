@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/ggml_blocks.h"
+
 namespace ftune {
 namespace {
 
@@ -66,41 +68,6 @@ void To16Bits(const float* source, int64_t count, std::byte* destination, Conver
   }
 }
 
-// Byte j of a block of nibbles holds values j (low half) and j + 16 (high half); ggml-common.h of llama.cpp.
-constexpr int kHalfBlock = 16;
-
-void Q4_0ToF32(const std::byte* source, int64_t count, float* destination) {
-  for (int64_t i = 0; i < count; i += 32, source += 18, destination += 32) {
-    const float scale = HalfToFloatInline(Load<uint16_t>(source));
-    for (int j = 0; j < kHalfBlock; ++j) {
-      const int packed = static_cast<int>(source[2 + j]);
-      destination[j] = scale * static_cast<float>((packed & 15) - 8);
-      destination[j + kHalfBlock] = scale * static_cast<float>((packed >> 4) - 8);
-    }
-  }
-}
-
-void Q4_1ToF32(const std::byte* source, int64_t count, float* destination) {
-  for (int64_t i = 0; i < count; i += 32, source += 20, destination += 32) {
-    const float scale = HalfToFloatInline(Load<uint16_t>(source));
-    const float minimum = HalfToFloatInline(Load<uint16_t>(source + 2));
-    for (int j = 0; j < kHalfBlock; ++j) {
-      const int packed = static_cast<int>(source[4 + j]);
-      destination[j] = scale * static_cast<float>(packed & 15) + minimum;
-      destination[j + kHalfBlock] = scale * static_cast<float>(packed >> 4) + minimum;
-    }
-  }
-}
-
-void Q8_0ToF32(const std::byte* source, int64_t count, float* destination) {
-  for (int64_t i = 0; i < count; i += 32, source += 34, destination += 32) {
-    const float scale = HalfToFloatInline(Load<uint16_t>(source));
-    for (int j = 0; j < 32; ++j) {
-      destination[j] = scale * static_cast<float>(static_cast<int8_t>(source[2 + j]));
-    }
-  }
-}
-
 }  // namespace
 
 float HalfToFloat(uint16_t half) { return HalfToFloatInline(half); }
@@ -121,15 +88,12 @@ void ConvertToF32(DType from, const std::byte* source, int64_t count, float* des
     case DType::kF64:
       return ToF32<double>(source, count, destination,
                            [](double value) { return static_cast<float>(value); });
-    case DType::kQ4_0:
-      return Q4_0ToF32(source, count, destination);
-    case DType::kQ4_1:
-      return Q4_1ToF32(source, count, destination);
-    case DType::kQ8_0:
-      return Q8_0ToF32(source, count, destination);
     default:
-      std::abort();  // the caller checked IsFloat
+      break;
   }
+  const BlockDecoder decode = FindGgmlDecoder(from);
+  if (decode == nullptr) std::abort();  // the caller checked IsFloat
+  decode(source, count / BlockSize(from), destination);
 }
 
 bool IsConversionTarget(DType to) { return to == DType::kF32 || to == DType::kF16 || to == DType::kBF16; }

@@ -18,7 +18,7 @@ struct Row {
   bool is_float;
 };
 
-constexpr std::array<Row, 19> kRows = {{
+constexpr std::array<Row, 27> kRows = {{
     {DType::kF32, "f32", "F32", "float32", 1, 4, true},
     {DType::kF16, "f16", "F16", "float16", 1, 2, true},
     {DType::kBF16, "bf16", "BF16", "bfloat16", 1, 2, true},
@@ -35,6 +35,14 @@ constexpr std::array<Row, 19> kRows = {{
     {DType::kQ4_0, "q4_0", "", "", 32, 18, true},
     {DType::kQ4_1, "q4_1", "", "", 32, 20, true},
     {DType::kQ8_0, "q8_0", "", "", 32, 34, true},
+    {DType::kQ5_0, "q5_0", "", "", 32, 22, true},
+    {DType::kQ5_1, "q5_1", "", "", 32, 24, true},
+    {DType::kQ2_K, "q2_k", "", "", 256, 84, true},
+    {DType::kQ3_K, "q3_k", "", "", 256, 110, true},
+    {DType::kQ4_K, "q4_k", "", "", 256, 144, true},
+    {DType::kQ5_K, "q5_k", "", "", 256, 176, true},
+    {DType::kQ6_K, "q6_k", "", "", 256, 210, true},
+    {DType::kIQ4_NL, "iq4_nl", "", "", 32, 18, true},
     {DType::kNF4, "nf4", "", "", 64, 33, true},
     {DType::kFP4, "fp4", "", "", 64, 33, true},
     {DType::kInt8, "int8_blocks", "", "", 64, 68, true},

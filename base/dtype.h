@@ -23,10 +23,19 @@ enum class DType : uint8_t {
   kI64,
   kU64,
   kBool,
-  // GGML's quantised blocks (32 values a block; ggml-common.h of llama.cpp describes the layouts).
+  // GGML's quantised blocks; base/ggml_layout.h has the layouts. Of 32 values:
   kQ4_0,  // fp16 scale, 16 bytes of nibbles, value = scale * (q - 8)
   kQ4_1,  // fp16 scale, fp16 minimum, 16 bytes of nibbles, value = scale * q + minimum
   kQ8_0,  // fp16 scale, 32 int8, value = scale * q
+  kQ5_0,  // as Q4_0 and Q4_1 with a fifth bit
+  kQ5_1,
+  // Of 256 values, in groups with scales (and minima) of their own, which are multiples of the block's.
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,  // 32 values: fp16 scale, 16 bytes of indices into a table of 16 integers
   // bitsandbytes' types for frozen weights, in memory only (base/block_quant.h): blocks of 64 values run on
   // over the rows of a tensor, whose scales stand behind all of its codes.
   kNF4,   // 4 bits, quantiles of a normal distribution; scales themselves in 8 bits

@@ -32,17 +32,6 @@ bool IsInteger(GgufType type) {
 
 }  // namespace
 
-std::string GgmlTypeName(uint32_t ggml_type) {
-  // ggml_type of ggml.h; the empty ones were removed from the format.
-  static constexpr std::array<std::string_view, 42> kNames = {
-      "F32",   "F16",    "Q4_0",  "Q4_1", "",     "",        "Q5_0",   "Q5_1",    "Q8_0",  "Q8_1",   "Q2_K",
-      "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S",
-      "IQ2_S", "IQ4_XS", "I8",    "I16",  "I32",  "I64",     "F64",    "IQ1_M",   "BF16",  "",       "",
-      "",      "TQ1_0",  "TQ2_0", "",     "",     "",        "MXFP4",  "NVFP4",   "Q1_0"};
-  if (ggml_type < kNames.size() && !kNames[ggml_type].empty()) return std::string(kNames[ggml_type]);
-  return StrCat("type ", ggml_type);
-}
-
 absl::StatusOr<GgufFile> GgufFile::Open(const std::filesystem::path& path) {
   FTUNE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
   GgufFile file(std::move(mapped));

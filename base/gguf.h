@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "base/ggml_types.h"
 #include "base/mapped_file.h"
 
 namespace ftune {
@@ -46,6 +47,12 @@ struct GgufArray {
 // Signed integers, unsigned ones, floating point, text inside the mapping.
 using GgufValue = std::variant<int64_t, uint64_t, double, bool, std::string_view, GgufArray>;
 
+// A metadata value as the file has it: the number of its type (u32), then its bytes.
+struct GgufEntry {
+  std::string key;
+  std::span<const std::byte> encoded;  // inside the mapping
+};
+
 struct GgufTensor {
   std::string name;
   uint32_t ggml_type = 0;
@@ -53,8 +60,6 @@ struct GgufTensor {
   std::vector<int64_t> shape;        // row-major, as PyTorch has it: the file's dimensions reversed
   std::span<const std::byte> bytes;  // inside the mapping
 };
-// ggml's name of the tensor's type: "Q4_K"; "type 99" if there is none.
-std::string GgmlTypeName(uint32_t ggml_type);
 
 class GgufFile {
  public:
@@ -65,6 +70,7 @@ class GgufFile {
   const std::filesystem::path& path() const { return file_.path(); }
   uint32_t version() const { return version_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  const std::vector<GgufEntry>& entries() const { return entries_; }   // in the file's order
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in the file's order
   const GgufTensor* FindTensor(std::string_view name) const;           // nullptr if absent
   bool Has(std::string_view key) const { return metadata_.find(key) != metadata_.end(); }
@@ -94,6 +100,7 @@ class GgufFile {
   MappedFile file_;
   uint32_t version_ = 0;
   std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufEntry> entries_;
   std::vector<GgufTensor> tensors_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/ggml_types.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
 
@@ -20,27 +21,6 @@ constexpr int64_t kDefaultAlignment = 32;
 constexpr char kAlignmentKey[] = "general.alignment";
 constexpr int kMaxArrayDepth = 8;
 constexpr size_t kTypeCount = 13;
-
-std::optional<DType> DTypeOf(uint32_t ggml_type) {
-  switch (ggml_type) {
-    case 0:
-      return DType::kF32;
-    case 1:
-      return DType::kF16;
-    case 2:
-      return DType::kQ4_0;
-    case 3:
-      return DType::kQ4_1;
-    case 8:
-      return DType::kQ8_0;
-    case 28:
-      return DType::kF64;
-    case 30:
-      return DType::kBF16;
-    default:
-      return std::nullopt;
-  }
-}
 
 template <class Stored, class Wide>
 bool ReadAs(ByteReader& reader, GgufValue& value) {
@@ -149,8 +129,10 @@ absl::Status GgufParser::ParseMetadata() {
     uint32_t type = 0;
     if (!reader_.ReadString(text)) return Truncated(StrCat("metadata key ", i + 1, " of ", metadata_count_));
     const std::string key(text);
+    const size_t begin = reader_.position();
     if (!reader_.Read(type)) return Truncated(key);
     FTUNE_ASSIGN_OR_RETURN(GgufValue value, ParseValue(type, key));
+    file_.entries_.push_back({key, file_.file_.bytes().subspan(begin, reader_.position() - begin)});
     if (!file_.metadata_.emplace(key, std::move(value)).second) {
       return DataError(
           {.file = file_.path().string(), .key = key, .message = "the metadata key stands twice"});
@@ -234,7 +216,7 @@ absl::Status GgufParser::ParseTensorInfos() {
     }
     uint64_t offset = 0;
     if (!reader_.Read(tensor.ggml_type) || !reader_.Read(offset)) return Truncated(tensor.name);
-    tensor.dtype = DTypeOf(tensor.ggml_type);
+    tensor.dtype = DTypeOfGgml(tensor.ggml_type);
     offsets_.push_back(offset);
     file_.tensors_.push_back(std::move(tensor));
   }

@@ -93,7 +93,7 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
   if (loaded.lora) {
     FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files.path.string(), paths.adapter()));
+                                   loaded.files, paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }
@@ -226,10 +226,15 @@ class TrainRun {
   std::string DescribeQuantized() const {
     const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
     constexpr double kMiB = 1 << 20;
-    return absl::StrFormat("quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
-                           std::string(QuantizationName(model_.quantize)), weights.count,
-                           static_cast<double>(weights.source_bytes) / kMiB,
-                           static_cast<double>(weights.bytes) / kMiB);
+    std::string text = absl::StrFormat(
+        "quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+        std::string(QuantizationName(model_.quantize)), weights.count,
+        static_cast<double>(weights.source_bytes) / kMiB, static_cast<double>(weights.bytes) / kMiB);
+    if (weights.twice > 0) {
+      StrAppend(text, "; ", weights.twice,
+                " were quantised in the file already and are rounded a second time");
+    }
+    return text;
   }
 
   void WarnOfWarmup(const LrOptions& rate) {

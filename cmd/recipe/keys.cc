@@ -109,7 +109,7 @@ void AddAdapter(KeyTable& table) {
        MakeField("modules_to_save", &S::modules_to_save,
                  ListOf(TextType("a module name"), "a list of module names"),
                  "Modules trained in full beside the adapter and saved with it, by the end of their names: "
-                 "embed_tokens, lm_head, norm …"),
+                 "embed_tokens, lm_head, norm."),
        MakeField("use_rslora", &S::use_rslora, BoolType(), "Scale by lora_alpha / √lora_r instead."),
        MakeField("use_dora", &S::use_dora, BoolType(),
                  "Train the weights' magnitudes apart from their directions."),
@@ -228,8 +228,12 @@ void AddOptimizer(KeyTable& table) {
                  "The optimizer. muon is for the matrices of the layers, with adamw for the rest; adamw_8bit "
                  "keeps its moments in 8 bits.",
                  {"optim"}),
-       MakeField("learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
-                 "At its highest. auto: 2e-4 with an adapter, 2e-5 without."),
+       MakeField(
+           "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
+           "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
+           "muon; "
+           "lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' size) one "
+           "of 1e-3 and more."),
        MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
                  "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
                  {"adam_beta1"}),

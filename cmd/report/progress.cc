@@ -41,8 +41,10 @@ void Progress::Step(const StepReport& r) {
 }
 
 void Progress::Skip(const SkipReport& r) {
-  Say(absl::StrFormat("step %d  skipped: gradients overflow at a loss scale of %g; the next is %g", r.step,
-                      r.loss_scale, r.next_loss_scale));
+  const std::string next =
+      r.next_loss_scale == r.loss_scale ? "" : absl::StrFormat("; the next is %g", r.next_loss_scale);
+  Say(absl::StrFormat("step %d  skipped: gradients overflow at a loss scale of %g%s", r.step, r.loss_scale,
+                      next));
 }
 
 void Progress::Eval(const EvalReport& r) {

@@ -80,6 +80,11 @@ constexpr Entry kEntries[] = {
     {{"default", ""}, {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, R"(\p{N}+)", kThreeDigits}},
 };
 
+std::span<const std::string_view> Patterns(const Entry& entry) {
+  const auto used = std::find(std::begin(entry.patterns), std::end(entry.patterns), std::string_view());
+  return {std::begin(entry.patterns), used};
+}
+
 const Entry* FindEntry(std::string_view name) {
   for (const Entry& entry : kEntries) {
     const auto* found = std::find(std::begin(entry.names), std::end(entry.names), name);
@@ -101,11 +106,21 @@ absl::StatusOr<GgufSplitRules> FindGgufSplitRules(std::string_view name, const s
          .found = std::string(name),
          .hint = "use the model's Hugging Face folder, whose tokenizer.json says how text is split"});
   }
-  const auto used = std::find(std::begin(entry->patterns), std::end(entry->patterns), std::string_view());
-  return GgufSplitRules{.patterns = {std::begin(entry->patterns), used},
+  return GgufSplitRules{.patterns = Patterns(*entry),
                         .nfc = entry->nfc,
                         .ignore_merges = entry->ignore_merges,
                         .add_bos = entry->add_bos};
+}
+
+std::optional<std::string_view> NameGgufSplitRules(std::span<const std::string> patterns, bool nfc,
+                                                   bool ignore_merges) {
+  for (const Entry& entry : kEntries) {
+    const auto own = Patterns(entry);
+    const bool same = entry.nfc == nfc && entry.ignore_merges == ignore_merges &&
+                      std::equal(own.begin(), own.end(), patterns.begin(), patterns.end());
+    if (same && entry.names[0] != "default") return entry.names[0];
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<GgufPreTokenizer> MakeGgufPreTokenizer(const std::string& name, const std::string& file) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ struct GgufSplitRules {
 
 // `file` is named in errors. A name that is not known is an error that names it.
 absl::StatusOr<GgufSplitRules> FindGgufSplitRules(std::string_view name, const std::string& file);
+
+// The other way: the first name of those that split by these patterns. Nothing if there is none.
+std::optional<std::string_view> NameGgufSplitRules(std::span<const std::string> patterns, bool nfc,
+                                                   bool ignore_merges);
 
 struct GgufPreTokenizer {
   std::vector<std::unique_ptr<Normalizer>> normalizers;

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
+#include "engine/format/gguf_metadata.h"
 #include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
 #include "engine/format/layer_reader.h"
@@ -42,18 +43,15 @@ class GgufWeights : public WeightSource {
 
  private:
   std::string origin() const override { return file_.path().string(); }
-  absl::Status SetInterleaved(const GgufTensorRole& role, const ModelConfig& config,
-                              SourceTensor& tensor) const;
+  absl::Status SetInterleaved(int64_t heads, const ModelConfig& config, SourceTensor& tensor) const;
 
   GgufFile file_;
   std::vector<SourceTensor> tensors_;
 };
 
-absl::Status GgufWeights::SetInterleaved(const GgufTensorRole& role, const ModelConfig& config,
+absl::Status GgufWeights::SetInterleaved(int64_t heads, const ModelConfig& config,
                                          SourceTensor& tensor) const {
-  const bool query = role.part == "attn_q";
-  if (!query && role.part != "attn_k") return absl::OkStatus();
-  const int64_t heads = query ? config.num_heads : config.num_kv_heads;
+  if (heads == 0) return absl::OkStatus();
   if (tensor.shape.empty() || tensor.shape[0] != heads * config.head_dim) {
     return DataError({.file = tensor.file,
                       .key = tensor.name,
@@ -81,15 +79,15 @@ absl::Status GgufWeights::AddTensors(const ModelConfig& config, const Family& fa
                         .key = tensor.name,
                         .message = "the tensor's type is not supported",
                         .found = GgmlTypeName(tensor.ggml_type),
-                        .expected = "F32, F16, BF16, Q4_0, Q4_1 or Q8_0",
-                        .hint = "use a Q8_0 or BF16 file of the model, or the Hugging Face model"});
+                        .expected = StrCat("one of ", ReadableGgmlTypes()),
+                        .hint = "use another file of the model, or the Hugging Face model"});
     }
     SourceTensor source = {.name = HfTensorName(tensor.name, *config.architecture),
                            .dtype = *tensor.dtype,
                            .shape = tensor.shape,
                            .bytes = tensor.bytes,
                            .file = file};
-    if (family.gguf_interleaved) FTUNE_RETURN_IF_ERROR(SetInterleaved(*role, config, source));
+    FTUNE_RETURN_IF_ERROR(SetInterleaved(InterleavedHeads(*role, config, family), config, source));
     // llama.cpp's converter stores the 1 that Gemma's norms add to their weights with them.
     if (config.architecture->norm_unit_offset && role->part.ends_with("norm")) source.added = -1.0f;
     tensors_.push_back(std::move(source));
@@ -240,17 +238,9 @@ absl::Status ReadGgufLayers(const GgufFile& file, const std::string& architectur
   return ReadLayers(fields, family, path, config);
 }
 
-// What llama.cpp knows of Gemma and does not store (its llama-model.cpp): scores are divided by the root of
-// the head's size, in the largest models by that of their hidden size a head.
 absl::Status ReadScales(const GgufFile& file, const std::string& architecture, const Family& family,
                         ModelConfig& config) {
-  if (family.query_scalar) {
-    constexpr int64_t kLargestGemma2 = 46, kLargestGemma3 = 62;
-    const int64_t largest = family.attention_softcap ? kLargestGemma2 : kLargestGemma3;
-    const int64_t scalar =
-        config.num_layers == largest ? config.hidden_size / config.num_heads : config.head_dim;
-    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(scalar));
-  }
+  if (family.query_scalar) config.attention_scale = GgufAttentionScale(config, family);
   struct Cap {
     const char* suffix;
     bool honoured;

@@ -19,9 +19,9 @@ struct GgufModel {
 
 // The architectures that the table of families names ("llama" is Llama, Mistral and SmolLM). Tensors get
 // their Hugging Face names; what llama.cpp's converter did to some (rows of q and k reordered, Gemma's norms
-// with the 1 that is added to them) is told by interleaved_heads and `added`. A tensor of another type than
-// F32, F16, BF16, Q4_0, Q4_1 and Q8_0, a tensor that the architecture does not have, and a setting that ftune
-// does not have are errors that name it.
+// with the 1 that is added to them) is told by interleaved_heads and `added`. A tensor of a type that DType
+// does not have, a tensor that the architecture does not have, and a setting that ftune does not have are
+// errors that name it.
 absl::StatusOr<GgufModel> OpenGgufModel(const std::filesystem::path& path);
 
 }  // namespace ftune

@@ -114,4 +114,10 @@ std::string GgufTensorName(std::string_view hf_name, const Architecture& archite
   return StrCat("blk.", *layer, ".", part, ".", suffix);
 }
 
+int64_t InterleavedHeads(const GgufTensorRole& role, const ModelConfig& config, const Family& family) {
+  if (!family.gguf_interleaved) return 0;
+  if (role.part == "attn_q") return config.num_heads;
+  return role.part == "attn_k" ? config.num_kv_heads : 0;
+}
+
 }  // namespace ftune

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/model/architecture.h"
+#include "engine/format/families.h"
+#include "engine/model/config.h"
 
 namespace ftune {
 
@@ -24,5 +25,8 @@ std::optional<GgufTensorRole> ParseGgufName(std::string_view name, const Archite
 std::string HfTensorName(std::string_view gguf_name, const Architecture& architecture);
 // The other way round.
 std::string GgufTensorName(std::string_view hf_name, const Architecture& architecture);
+
+// Heads whose rows llama.cpp's converter interleaves in this tensor; 0: the rows are in Hugging Face's order.
+int64_t InterleavedHeads(const GgufTensorRole& role, const ModelConfig& config, const Family& family);
 
 }  // namespace ftune

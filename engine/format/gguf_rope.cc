@@ -11,7 +11,6 @@
 namespace ftune {
 namespace {
 
-constexpr char kFactorsTensor[] = "rope_freqs.weight";
 constexpr char kShortTensor[] = "rope_factors_short.weight";
 constexpr char kLongTensor[] = "rope_factors_long.weight";
 
@@ -23,13 +22,11 @@ bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
   return true;
 }
 
-// Every released Llama 3.x has low 1, high 4 and 8192 positions; others are tried in powers of two.
+// Every released Llama 3.x has low 1, high 4 and 8192 positions; other positions are tried in powers of two.
 std::optional<RopeConfig> RecoverLlama3(RopeConfig rope, const std::vector<float>& divisors, int64_t head_dim,
                                         int64_t stated_positions) {
   rope.kind = RopeKind::kLlama3;
   rope.factor = divisors.back();  // of the lowest frequency, which is scaled in full
-  rope.low_freq_factor = 1.0;
-  rope.high_freq_factor = 4.0;
   std::vector<int64_t> candidates = {8192};
   if (stated_positions > 0) candidates.insert(candidates.begin(), stated_positions);
   for (int64_t positions = 1 << 20; positions >= 64; positions /= 2) candidates.push_back(positions);
@@ -44,7 +41,7 @@ absl::StatusOr<RopeConfig> ApplyFactors(const GgufFile& file, const GgufTensor& 
                                         const RopeConfig& rope, int64_t head_dim, int64_t stated_positions) {
   if (tensor.dtype != DType::kF32 || tensor.shape != std::vector<int64_t>{head_dim / 2}) {
     return DataError({.file = file.path().string(),
-                      .key = kFactorsTensor,
+                      .key = kGgufRopeFactors,
                       .found = StrCat(GgmlTypeName(tensor.ggml_type), " [", StrJoin(tensor.shape, ", "), "]"),
                       .expected = StrCat("F32 [", head_dim / 2, "]")});
   }
@@ -54,7 +51,7 @@ absl::StatusOr<RopeConfig> ApplyFactors(const GgufFile& file, const GgufTensor& 
   const auto recovered = RecoverLlama3(rope, divisors, head_dim, stated_positions);
   if (!recovered || rope.kind != RopeKind::kDefault) {
     return DataError({.file = file.path().string(),
-                      .key = kFactorsTensor,
+                      .key = kGgufRopeFactors,
                       .message = "the rotary frequency factors are not those of Llama 3's scaling",
                       .hint = "use the original Hugging Face model"});
   }
@@ -116,7 +113,7 @@ absl::Status CheckAttentionFactor(const GgufFile& file, const std::string& archi
 }  // namespace
 
 bool IsRopeTensor(std::string_view name) {
-  return name == kFactorsTensor || name == kShortTensor || name == kLongTensor ||
+  return name == kGgufRopeFactors || name == kShortTensor || name == kLongTensor ||
          name.ends_with(".attn_rot_embd");  // an older form
 }
 
@@ -188,7 +185,9 @@ absl::Status ReadGgufRopes(const GgufFile& file, const std::string& architecture
     rope.factor = factor;
   }
   FTUNE_ASSIGN_OR_RETURN(const int64_t positions, file.IntOr(key("scaling.original_context_length"), 0));
-  const GgufTensor* factors = file.FindTensor(kFactorsTensor);
+  FTUNE_ASSIGN_OR_RETURN(rope.low_freq_factor, file.FloatOr(key(kGgufLowFrequency), 1.0));
+  FTUNE_ASSIGN_OR_RETURN(rope.high_freq_factor, file.FloatOr(key(kGgufHighFrequency), 4.0));
+  const GgufTensor* factors = file.FindTensor(kGgufRopeFactors);
   if (factors == nullptr) return absl::OkStatus();
   FTUNE_ASSIGN_OR_RETURN(rope, ApplyFactors(file, *factors, rope, head_dim, positions));
   return absl::OkStatus();

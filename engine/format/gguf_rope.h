@@ -13,6 +13,7 @@
 
 namespace ftune {
 
+inline constexpr char kGgufRopeFactors[] = "rope_freqs.weight";
 // Tensors that hold rotary settings: of the model's file, not of its parameters.
 bool IsRopeTensor(std::string_view name);
 
@@ -22,6 +23,11 @@ bool IsRopeTensor(std::string_view name);
 // LongRoPE factors are tensors too.
 absl::Status ReadGgufRopes(const GgufFile& file, const std::string& architecture, const Family& family,
                            ModelConfig& config);
+
+// Llama 3's settings beside the tensor, behind "ARCHITECTURE.rope.": written by ftune where they are not 1
+// and 4, which every released model has.
+inline constexpr char kGgufLowFrequency[] = "scaling.low_freq_factor";
+inline constexpr char kGgufHighFrequency[] = "scaling.high_freq_factor";
 
 // What Llama 3's scaling divides each of the head_dim / 2 frequencies by (transformers' modeling_rope_utils,
 // _compute_llama3_parameters).

@@ -79,7 +79,7 @@ class Loader {
 
   absl::Status CheckAllUsed() const {
     for (const SourceTensor& tensor : adapter_.weights->tensors()) {
-      if (used_.contains(tensor.name)) continue;
+      if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
       return DataError({.file = tensor.file,
                         .key = tensor.name,
                         .message = "this tensor of the adapter fits no module of the model",
@@ -89,6 +89,16 @@ class Loader {
   }
 
  private:
+  // PEFT saves both ends of a tied pair, though it is one.
+  bool RepeatsUsed(const SourceTensor& tensor) const {
+    if (IsAdapterParameter(tensor.name)) return false;
+    const auto& tensors = adapter_.weights->tensors();
+    return std::any_of(tensors.begin(), tensors.end(), [&](const SourceTensor& other) {
+      return used_.contains(other.name) && other.dtype == tensor.dtype && other.shape == tensor.shape &&
+             std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    });
+  }
+
   std::string Hint(const std::string& otherwise) const {
     const std::string& base = adapter_.config.base_model;
     return StrCat("was the adapter made for another base model? ",
@@ -172,17 +182,25 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
 }
 
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const std::string& base_model,
+                      const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder) {
+  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
-  config.base_model = base_model;
+  config.base_model = base.path.string();
+  config.of_multimodal = base.text_only;
   // As the user gave them; all-linear as the names that it stands for, which every reader knows.
   const auto* text = std::get_if<std::string>(&options.target_modules);
   if (text != nullptr && *text == kAllLinear) config.lora.target_modules = targets.suffixes();
+  // Other parts of a multimodal model have modules of the same last names: these are named in full.
+  if (base.text_only) {
+    std::vector<std::string> names;
+    for (const LoraModule& lora : targets.modules()) names.push_back(lora.module.name);
+    config.lora.target_modules = std::move(names);
+  }
   config.fan_in_fan_out = std::any_of(targets.modules().begin(), targets.modules().end(),
                                       [](const LoraModule& lora) { return lora.module.transposed; });
-  // A tied pair is saved, and tied again by PEFT, under the embedding's name.
+  // PEFT ties a pair again under the embedding's name, and saves and wants both ends.
   const auto& architecture = model.config().architecture->names;
   config.lora.tie_saved =
       model.config().tied_head && targets.Saves(StrCat(architecture.embedding, ".weight"));
@@ -192,8 +210,13 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
       return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
     names.emplace_back(kTiedName);
+    const std::string embedding = StrCat(architecture.embedding, ".weight");
+    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+    head.name = StrCat(architecture.head, ".weight");
+    tensors.push_back(std::move(head));
   }
-  return WritePeftAdapter(folder, config, AdapterTensors(backend, stream, model, targets));
+  return WritePeftAdapter(folder, config, tensors);
 }
 
 }  // namespace ftune

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapter/lora.h"
+#include "engine/format/hf_model.h"
 #include "engine/format/peft.h"
 #include "engine/model/model.h"
 
@@ -29,8 +30,9 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter);
 
+// `base` is what the model was opened from.
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const std::string& base_model,
+                      const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder);
 
 }  // namespace ftune

@@ -115,6 +115,28 @@ absl::Status ReadPattern(const OrderedJson& root, const char* key, const std::st
   return absl::OkStatus();
 }
 
+struct Replacement {
+  std::string_view from, to;
+};
+
+// A module's name, or a regular expression of names, of a multimodal model as that of its text model.
+std::string WithoutWrapper(std::string name) {
+  for (const auto& [from, to] : {Replacement{"model.language_model.", "model."},
+                                 Replacement{"model\\.language_model\\.", "model\\."}}) {
+    for (size_t at = 0; (at = name.find(from, at)) != std::string::npos; at += to.size()) {
+      name.replace(at, from.size(), to);
+    }
+  }
+  return name;
+}
+
+// The other way round, for names.
+std::string WithWrapper(std::string_view name) {
+  constexpr std::string_view kText = "model.";
+  return name.starts_with(kText) ? StrCat("model.language_model.", name.substr(kText.size()))
+                                 : std::string(name);
+}
+
 absl::Status ReadTargets(const json& root, const std::string& file, LoraOptions& lora) {
   if (IsUnset(root, "target_modules")) {
     return DataError({.file = file,
@@ -123,6 +145,12 @@ absl::Status ReadTargets(const json& root, const std::string& file, LoraOptions&
                       .expected = "a list of module names, or a text"});
   }
   FTUNE_RETURN_IF_ERROR(ReadNames(root, "target_modules", file, lora.target_modules));
+  if (auto* names = std::get_if<std::vector<std::string>>(&lora.target_modules)) {
+    for (std::string& name : *names) name = WithoutWrapper(name);
+  } else {
+    auto& pattern = std::get<std::string>(lora.target_modules);
+    pattern = WithoutWrapper(pattern);
+  }
   FTUNE_RETURN_IF_ERROR(ReadNames(root, "exclude_modules", file, lora.exclude_modules));
   FTUNE_RETURN_IF_ERROR(ReadList(root, "layers_pattern", file, lora.layers_pattern));
   FTUNE_RETURN_IF_ERROR(ReadList(root, "modules_to_save", file, lora.modules_to_save));
@@ -192,8 +220,10 @@ class PeftWeights : public WeightSource {
                           .message = "not the name of a tensor of a PEFT adapter",
                           .expected = StrCat("it to begin with ", kPrefix)});
       }
-      tensor.name.erase(0, kPrefix.size());  // the same for all: they stay sorted
+      tensor.name = WithoutWrapper(tensor.name.substr(kPrefix.size()));
     }
+    std::sort(tensors_.begin(), tensors_.end(),
+              [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });
     return absl::OkStatus();
   }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
@@ -326,9 +356,17 @@ absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftCon
   FTUNE_RETURN_IF_ERROR(CheckSupported(config, (folder / kConfigFile).string()));
   FTUNE_RETURN_IF_ERROR(MakeFolder(folder));
   std::vector<OutputTensor> renamed(tensors.begin(), tensors.end());
-  for (OutputTensor& tensor : renamed) tensor.name.insert(0, kPrefix);
+  for (OutputTensor& tensor : renamed) {
+    tensor.name = StrCat(kPrefix, config.of_multimodal ? WithWrapper(tensor.name) : tensor.name);
+  }
   FTUNE_RETURN_IF_ERROR(WriteSafetensors(folder / kWeightsFile, renamed));
-  return WriteFileAtomic(folder / kConfigFile, ConfigText(config));
+  PeftConfig written = config;
+  if (config.of_multimodal) {
+    if (auto* names = std::get_if<std::vector<std::string>>(&written.lora.target_modules)) {
+      for (std::string& name : *names) name = WithWrapper(name);
+    }
+  }
+  return WriteFileAtomic(folder / kConfigFile, ConfigText(written));
 }
 
 }  // namespace ftune

@@ -32,7 +32,8 @@ double LearningRate(const LrOptions& o, int64_t step) {
 }
 
 int64_t WarmupSteps(double ratio, int64_t total_steps) {
-  const auto steps = static_cast<int64_t>(std::floor(ratio * static_cast<double>(total_steps)));
+  constexpr double kRounding = 1e-9;  // 0.29 × 100 is 29
+  const auto steps = static_cast<int64_t>(std::floor(ratio * static_cast<double>(total_steps) + kRounding));
   return std::clamp<int64_t>(steps, 0, std::max<int64_t>(0, total_steps - 1));
 }
 

@@ -34,7 +34,7 @@ class Kind:
 
 
 KINDS = [
-    Kind("rslora", "llama", dict(target_modules=ALL_LINEAR, use_rslora=True)),
+    Kind("rslora", "llama", dict(target_modules=ALL_LINEAR, use_rslora=True, lora_alpha=4)),
     Kind("dora", "llama", dict(target_modules=ALL_LINEAR, use_dora=True)),
     # Magnitudes scale the product but not the bias; some parts of q, k and v only; rank-stabilised.
     Kind("dora-bias", "llama-linear",
@@ -78,7 +78,7 @@ def randomize(model, seed):
 
 def write_adapter(kind, seed, directory):
     base = HERE / "models" / kind.base
-    config = LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type="CAUSAL_LM", **kind.config)
+    config = LoraConfig(**(dict(r=4, lora_alpha=8, lora_dropout=0.0, task_type="CAUSAL_LM") | kind.config))
     model = get_peft_model(model_files.load_model(base), config)
     randomize(model, seed)
     model.save_pretrained(directory, save_embedding_layers=False)

@@ -293,6 +293,60 @@ def test_generate(case):
     assert len({tuple(sampled(seed)) for seed in range(5)}) > 1
 
 
+def losses(case, out="out"):
+    return [line["loss"] for line in case.log(out) if line["event"] == "train"]
+
+
+def test_optimizers(case):
+    """Each trains, of the full model and of an adapter, takes the memory it is chosen for, and reads its own recipe."""
+    rates = {"adamw": 3e-3, "sgd": 0.3, "lion": 1e-3, "adafactor": 1e-2, "muon": 3e-3, "adamw_8bit": 3e-3}
+    memory = {}
+    for adapter in (False, True):
+        recipe = case.recipe("optimizer: {lr_scheduler: constant}\n", adapter=adapter)
+        for name, rate in rates.items():
+            # An adapter's B starts at zero: there a step that is proportional to the weights is small at first.
+            rate *= 10 if adapter and name == "adafactor" else 1
+            done = case.run("train", recipe, f"optimizer.name={name}", f"optimizer.learning_rate={rate}",
+                            "train.max_steps=20", "train.num_epochs=20", "output_dir=out", "--force", "--quiet")
+            assert done.returncode == 0, done.stderr
+            course = losses(case)
+            assert course[-1] < course[0] - 0.3, (adapter, name, course)
+            if not adapter:
+                memory[name] = case.log()[-4]["memory"]["optimizer"]
+            again = case.run("train", "out/recipe.yaml", "--print")
+            assert again.returncode == 0, again.stderr
+            assert again.stdout == (case.folder / "out" / "recipe.yaml").read_text()
+    assert memory["sgd"] == 0 < memory["adafactor"] < memory["lion"] < memory["adamw_8bit"] < memory["adamw"], memory
+
+
+def test_precision(case):
+    """bf16 without a master and fp16 learn as fp32 does, and are saved as what they are."""
+    recipe = case.recipe("optimizer: {lr_scheduler: constant, learning_rate: 3e-3}\n", adapter=False)
+    last = {}
+    for weights, master, saved in (("fp32", "fp32", "float32"), ("bf16", "none", "bfloat16"),
+                                   ("fp16", "fp32", "float16")):
+        done = case.run("train", recipe, f"precision.weights={weights}", f"precision.master={master}",
+                        "train.max_steps=15", "train.num_epochs=20", "output_dir=out", "--force", "--quiet")
+        assert done.returncode == 0, done.stderr
+        last[weights] = losses(case)[-1]
+        config = json.loads((case.folder / "out" / "model" / "config.json").read_text())
+        assert saved in (config.get("dtype"), config.get("torch_dtype")), config
+    assert all(math.isclose(loss, last["fp32"], rel_tol=0.1) for loss in last.values()), last
+
+
+def test_warm_up(case):
+    """A short run is not all warm-up; one that a recipe makes so is warned of."""
+    done = case.run("train", case.recipe(), "train.max_steps=1", "output_dir=one")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    rates = [line["lr"] for line in case.log("one") if line["event"] == "train"]
+    assert len(rates) == 1 and math.isclose(rates[0], 2e-4, rel_tol=1e-6), rates
+    done = case.run("train", case.recipe(), "optimizer.warmup_steps=3", "output_dir=two")
+    assert done.returncode == 0 and "warning: the warm-up of 3 steps" in done.stderr, done.stderr
+    assert "optimizer.warmup_steps" in done.stderr
+    done = case.run("train", case.recipe(), "optimizer.warmup_steps=2", "output_dir=three")
+    assert "warning" not in done.stderr, done.stderr
+
+
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 def test_wrong_recipes(case):
@@ -320,6 +374,25 @@ def test_wrong_recipes(case):
         case.fails(2, "train", case.recipe(), f"adapter.{wrong}", "output_dir=o9", says=[wrong.split("=")[0]])
     case.fails(2, "trian", says=["unknown command", "trian", "train"])
     case.fails(2, "train", case.recipe(), "output_dir=/proc/none", says=["/proc/none"])
+
+
+def test_wrong_optimizers(case):
+    case.fails(2, "train", case.recipe(), "optimizer.name=adafctor", says=["optimizer.name", "mean adafactor"])
+    case.fails(2, "train", case.recipe(), "optimizer.name=paged_adamw_8bit", says=["optimizer.name", "adamw_8bit"])
+    case.fails(2, "train", case.recipe(), "optimizer.momentum=0.9", says=["optimizer.momentum", "sgd"])
+    case.fails(2, "train", case.recipe(), "precision.master=none", says=["precision.master", "bf16"])
+    case.fails(2, "train", case.recipe(), "precision.loss_scale=8", says=["precision.loss_scale", "fp16"])
+
+
+def test_overflow(case):
+    """Gradients that overflow at a constant loss scale end the run with a diagnosis, and the log has the step."""
+    case.fails(7, "train", case.recipe(adapter=False), "precision.weights=fp16", "precision.loss_scale=1e300",
+               "output_dir=out", "--force", says=["step 1", "overflow", "1e+300", "precision.loss_scale", "bf16"])
+    events = [(line["event"], line["step"]) for line in case.log()]
+    assert events == [("start", 0), ("skip", 1)], events
+    skip = case.log()[-1]
+    assert skip["reason"] == "overflow" and skip["loss_scale"] == 1e300 and math.isfinite(skip["loss"]), skip
+    assert not (case.folder / "out" / "model").exists()
 
 
 def test_wrong_models(case):
@@ -353,9 +426,9 @@ def test_wrong_models(case):
            lambda m: edit_json(m / "config.json", lambda c: c.update(num_hidden_layers=1)))
     broken("family", 4, ["model_type", "mamba"],
            lambda m: edit_json(m / "config.json", lambda c: c.update(model_type="mamba")))
-    broken("rope", 4, ["yarn"], lambda m: edit_json(
+    broken("rope", 4, ["mrope"], lambda m: edit_json(
         m / "config.json", lambda c: (c.pop("rope_parameters", None),
-                                      c.update(rope_scaling={"rope_type": "yarn", "factor": 2.0}, rope_theta=1e4))))
+                                      c.update(rope_scaling={"rope_type": "mrope", "factor": 2.0}, rope_theta=1e4))))
     broken("syntax", 4, ["config.json:1"], lambda m: (m / "config.json").write_text('{"model_type": '))
     broken("tokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").write_text('{"model": {"type": "X"}}'))
     broken("notokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").unlink())
@@ -422,6 +495,12 @@ def test_wrong_adapters(case):
     broken("empty", [config], lambda f: (f / config).unlink())
     broken("cut", ["adapter_model.safetensors"], lambda f: (f / "adapter_model.safetensors").write_bytes(
         (f / "adapter_model.safetensors").read_bytes()[:-9]))
+    broken("form", ["ftune_adapter.json", "quantize", "'nf5'", "nf4"],
+           lambda f: (f / "ftune_adapter.json").write_text('{"quantize": "nf5"}'))
+    case.fails(2, "generate", TINY, "--quantize", "q4_0", "--prompt", "x", says=["--quantize", "q4_0", "nf4"])
+    case.fails(2, "train", recipe, "adapter.quantize=int4", "output_dir=o2", says=["adapter.quantize", "int4", "int8"])
+    case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.kind=qlora", "output_dir=o2",
+               says=["adapter.quantize", "nf4", "none", "init_from"])
     case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.lora_r=8", "output_dir=o2", says=["lora_r"])
     for override, says in (("adapter.lora_alpha=3", "lora_alpha"), ("adapter.use_dora=true", "use_dora"),
                            ("adapter.target_modules=[q_proj]", "target_modules"),
@@ -434,7 +513,11 @@ def test_wrong_adapters(case):
     case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "int3", says=["--dtype"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "q8_0", says=["--dtype", "q8_0"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--shard-size", "0", says=["--shard-size"])
+    case.fails(2, "export", "out", "--merge", "--out", "merged", "--format", "tar", says=["--format", "gguf"])
+    case.fails(2, "export", TINY, "--out", "merged", "--format", "gguf", says=["merged.gguf"])
+    case.fails(2, "export", TINY, "--out", "m.gguf", "--format", "gguf", "--dtype", "q6_k", says=["--dtype", "q4_k"])
 
 
 def test_wrong_flags(case):

@@ -20,12 +20,12 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
 import reference
 from ftune_cli import Ftune, write_jsonl
+from small_tokenizer import write_small_tokenizer
 
 MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
 TINY = MODELS / "tiny-chat"
@@ -209,9 +209,12 @@ def _check_same_weights(got, want):
         assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
 
 
-def _check_merged(merged, base, *adapters):
-    """Merged weights are what peft merges, one adapter after the other, and all of them are there."""
+def _check_merged(merged, base, *adapters, parted=False):
+    """Merged weights are what peft merges, one adapter after the other, and all of them are there. Where embedding
+    and tied head part, peft has to be given two weights: it merges what is meant for one of them into both."""
     model = reference.load(base)
+    if parted:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     for adapter in adapters:
         model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
     _check_same_weights(reference.load(merged).state_dict(), model.state_dict())
@@ -227,6 +230,27 @@ def test_merge(case):
     _check_merged(merged, TINY, run / "adapter")
     case.check_loss(reference.load(merged), merged, TINY, "--adapter", run / "adapter")
     case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_qlora(case):
+    """An adapter on a quantised base: the loss and the merged weights are those on what bitsandbytes makes of it."""
+    sys.path.append(str(MODELS.parent))
+    from qlora_golden import quantized_model  # needs bitsandbytes, which takes seconds to load
+
+    for kind in ("nf4", "fp4", "int8"):
+        run = _train_lora(case, quantize=kind)
+        adapter = run / "adapter"
+        assert json.loads((adapter / "ftune_adapter.json").read_text()) == {"quantize": kind}
+        merged = case.folder / f"merged-{kind}"
+        result = case.ftune("export", run, "--merge", "--out", merged)
+        assert result["max_logit_diff"] <= 1e-4, result
+        model = PeftModel.from_pretrained(quantized_model(TINY, kind), adapter)
+        case.check_loss(model.eval(), TINY, adapter)
+        check_last_evaluation(run, model, TINY)
+        _check_same_weights(reference.load(merged).state_dict(), model.merge_and_unload().state_dict())
+        # On the base as it is in the file, if one asks for it.
+        case.check_loss(reference.load(TINY, adapter), TINY, adapter, "--quantize", "none")
+        shutil.rmtree(run)
 
 
 SOME = ["q_proj", "down_proj"]
@@ -264,8 +288,9 @@ def _load_quietly(base, adapter, tied_ends):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = reference.load(base, adapter)
-    said = [str(w.message) for w in said if "tie" not in str(w.message) or not tied_ends]
-    assert not [text for text in said if "torch_dtype" not in text], said
+    # FutureWarnings are transformers', about itself.
+    texts = [str(w.message) for w in said if not issubclass(w.category, FutureWarning)]
+    assert not [text for text in texts if not tied_ends or "tie_word_embeddings" not in text], texts
     return model
 
 
@@ -282,12 +307,14 @@ def test_adapter_kinds(case):
         parted = name in ("ends-tied", "dora-ends", "loraplus")
         model = _load_quietly(base, folder, parted)
         loaded = {n.replace(".default", ""): p for n, p in model.named_parameters() if "default" in n}
-        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in tensors.values()), name
+        ties = json.loads((folder / "adapter_config.json").read_text()).get("ensure_weight_tying", False)
+        own = [t for n, t in tensors.items() if not (ties and n.endswith(".lm_head.weight"))]
+        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in own), name
         case.check_loss(model, base, base, "--adapter", folder)
         merged = case.folder / f"{name}-merged"
         result = case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
         assert result["max_logit_diff"] <= 1e-4, (name, result)
-        _check_merged(merged, base, folder)
+        _check_merged(merged, base, folder, parted=parted)
         assert json.loads((merged / "config.json").read_text())["tie_word_embeddings"] == (tied and not parted)
         case.check_loss(reference.load(merged), merged, merged)
 
@@ -331,7 +358,7 @@ def test_several_adapters(case):
         options = [word for adapter in adapters for word in ("--adapter", adapter)]
         result = case.ftune("export", TINY, *options, "--merge", "--out", out, "--dtype", "fp32")
         assert result["max_logit_diff"] <= 1e-4, result
-        _check_merged(out, TINY, *adapters)
+        _check_merged(out, TINY, *adapters, parted=third in adapters)
         case.check_loss(reference.load(out), out, TINY, *options)
         merged.append(load_file(out / "model.safetensors"))
     # DoRA's norm is that of the weights it meets: the order matters.
@@ -372,53 +399,6 @@ def test_dtypes(case):
         for name, tensor in load_file(out / "model.safetensors").items():
             assert tensor.equal(base[name].to(dtype)), f"{flag}: {name} is not the base's, rounded"
         case.check_loss(reference.load(out), out, out)
-
-
-def _write_small_tokenizer(folder):
-    """For the golden models, whose vocabulary is smaller than 256: lower case, digits and little else."""
-    special, letters = ["<|im_start|>", "<|im_end|>"], "abcdefghijklmnopqrstuvwxyzT0123456789.+=\n "
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    symbols = special + [byte_level.pre_tokenize_str(c)[0][0] for c in letters]
-    tokenizer = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, []))
-    tokenizer.pre_tokenizer, tokenizer.decoder = byte_level, decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    template = json.loads((TINY / "tokenizer_config.json").read_text())["chat_template"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": template}))
-
-
-def test_families(case):
-    """Every family, file dtype and dialect of config.json: trained, merged, and loaded by transformers."""
-    rows = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
-            for question, answer in (("The quick brown fox", "jumps over the lazy dog."),
-                                     ("12 + 34", "12 + 34 = 46.\n46 = 34 + 12."))]
-    chats = write_jsonl(case.folder / "small.jsonl", rows)
-    bases = sorted(path.with_name(path.name.removesuffix("-lora")) for path in MODELS.glob("*-lora"))
-    assert len(bases) >= 7, bases
-    for golden in bases:
-        base = case.folder / golden.name
-        shutil.copytree(golden, base)
-        _write_small_tokenizer(base)
-        samples = reference.chat_samples(base, rows)
-
-        def check(loaded, *arguments):
-            want, count = reference.mean_loss(loaded, samples)
-            got = case.ftune("eval", arguments[0], chats, *arguments[1:])
-            assert got["trained_tokens"] == count, (golden.name, got, count)
-            assert abs(got["eval_loss"] - want) <= LOSS_TOLERANCE, (golden.name, arguments, got, want)
-
-        check(reference.load(base), base)
-        data = {"train": [str(chats)], "eval": [str(chats)], "sequence_len": 96}
-        common = {"model": {"path": str(base)}, "data": data}
-        full = case.train(output_dir=f"{base}-full", **common)
-        check(reference.load(full / "model"), full / "model")
-        lora = case.train(output_dir=f"{base}-run", adapter={"kind": "lora", "lora_r": 2}, **common)
-        check(reference.load(base, lora / "adapter"), lora)
-        merged = Path(f"{base}-merged")
-        case.ftune("export", lora, "--merge", "--out", merged, "--dtype", "fp32")
-        check(reference.load(merged), merged)
-        _check_merged(merged, base, lora / "adapter")
 
 
 def test_gguf(case):
@@ -466,25 +446,176 @@ def test_gguf(case):
     assert got["tokens"] == want, (got, tokenizer.decode(want))
 
 
+def _read_gguf(path):
+    """→ {name: (tensor as f32, its type)} and the metadata, as the gguf package has them."""
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    # The reader gives plain types their shape, quantised ones their bytes.
+    tensors = {t.name: (torch.from_numpy(gguf.dequantize(t.data, t.tensor_type).copy()), t.tensor_type.name)
+               for t in reader.tensors}
+    return tensors, {name: field.contents() for name, field in reader.fields.items()}
+
+
+GGUF_PARTS = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+              "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+              "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def _hf_weights(tensors, metadata):
+    """The tensors under Hugging Face names; llama.cpp's order of rows in Llama's q and k is undone."""
+    architecture, weights = metadata["general.architecture"], {}
+    for name, (tensor, _) in tensors.items():
+        part, suffix = name.rsplit(".", 1)
+        if part == "rope_freqs":
+            continue
+        if not part.startswith("blk."):
+            outer = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+            weights[f"{outer[part]}.{suffix}"] = tensor
+            continue
+        _, layer, part = part.split(".")
+        if architecture == "llama" and part in ("attn_q", "attn_k"):
+            heads = metadata[f"llama.attention.head_count{'_kv' if part == 'attn_k' else ''}"]
+            pairs = tensor.reshape(heads, tensor.shape[0] // heads // 2, 2, *tensor.shape[1:])
+            tensor = pairs.swapaxes(1, 2).reshape(tensor.shape)
+        weights[f"model.layers.{layer}.{GGUF_PARTS[part]}.{suffix}"] = tensor
+    return weights
+
+
+READ_AGAIN = ("qwen3", "gemma", "gemma2", "gemma3", "gemma3-scaled")
+# The tiny Gemma 2 has a scale of scores that GGUF has no place for.
+NOT_WRITTEN = ("gpt2", "phi3", "llama-yarn", "gemma2")
+
+
+def test_export_gguf_read_again(case):
+    """Families that only ftune reads here: what it wrote computes the same; those it cannot write it refuses."""
+    for name in READ_AGAIN:
+        base = case.folder / f"{name}-as-released"
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        # What GGUF readers take for granted of Gemma.
+        config = json.loads((base / "config.json").read_text())
+        if "query_pre_attn_scalar" in config:
+            config["query_pre_attn_scalar"] = config["head_dim"]
+            for key in ("layer_types", "sliding_window_pattern"):
+                config.pop(key, None)
+        (base / "config.json").write_text(json.dumps(config))
+        result = case.ftune("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf", "--dtype", "f32")
+        assert result["max_logit_diff"] <= 1e-5, (name, result)
+    for name in NOT_WRITTEN:
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        error = case.ftune.error("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf")
+        assert "be written as GGUF" in error["message"], error
+
+
+def test_export_gguf(case):
+    """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
+    ids = list(range(7, 40))
+    for name in ("tiny-chat", "llama", "llama3", "llama-linear", "smollm2", "mistral", "qwen2"):
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        if not (base / "tokenizer.json").exists():
+            write_small_tokenizer(base)
+        out = case.folder / f"{name}.gguf"
+        result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
+        # Half-precision weights are multiplied by another routine than f32.
+        assert result["max_logit_diff"] <= (0 if name not in ("llama-linear", "qwen2") else 1e-5), (name, result)
+        tensors, metadata = _read_gguf(out)
+        assert {kind for _, kind in tensors.values()} == {"F32"}, name
+        loaded = reference.load(base)
+        want = {n: t for n, t in loaded.state_dict().items()
+                if n != "lm_head.weight" or not loaded.config.tie_word_embeddings}
+        got = _hf_weights(tensors, metadata)
+        assert got.keys() == want.keys(), (name, got.keys() ^ want.keys())
+        for weight, tensor in want.items():
+            assert got[weight].equal(tensor), (name, weight)
+        if name == "llama3":  # the frequencies divided by the factors are those that transformers scales
+            factors = tensors["rope_freqs.weight"][0]
+            plain = 10000.0 ** -(torch.arange(0, 16, 2) / 16)
+            scaled = loaded.model.rotary_emb.inv_freq
+            assert torch.allclose(plain / factors, scaled, rtol=1e-6), (plain / factors, scaled)
+        if name in ("tiny-chat", "llama", "smollm2", "qwen2"):  # transformers knows no scaling or window of GGUF
+            error = (reference.logits(reference.load_gguf(out), ids) - reference.logits(loaded, ids)).abs().max()
+            assert error <= 1e-5, (name, error)
+
+
+def test_export_gguf_merged(case):
+    """An adapter merged into a GGUF is what peft merges; its tokenizer and template are the base's."""
+    run = _train_lora(case)
+    out = case.folder / "deep" / "merged.gguf"
+    result = case.ftune("export", run, "--merge", "--format", "gguf", "--out", out)
+    assert result["max_logit_diff"] <= 1e-4, result
+    tensors, metadata = _read_gguf(out)
+    got = _hf_weights(tensors, metadata)
+    for name, tensor in reference.load(TINY, run / "adapter").merge_and_unload().state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        error = (got[name] - tensor).abs().max().item()
+        assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+    assert metadata["tokenizer.chat_template"] == AutoTokenizer.from_pretrained(TINY).chat_template
+    case.check_loss(reference.load_gguf(out), TINY, out)
+
+
+def test_export_gguf_quantised(case):
+    """SmolLM2 from Q4_1 to other types: bytes and values as the gguf package has them; it still speaks."""
+    import gguf
+    import numpy as np
+
+    if case.gguf is None or not case.gguf.exists():
+        raise Skipped("no --gguf model here")
+    source = {t.name: t for t in gguf.GGUFReader(case.gguf).tensors}
+    values = {name: gguf.dequantize(t.data, t.tensor_type) for name, t in source.items()}
+    # Rows of 576 values are no multiple of Q4_K's 256, those of ffn_down, 1536, are.
+    for dtype, kinds in (("q8_0", {"F32", "Q8_0"}), ("q4_0", {"F32", "Q4_0"}), ("q4_k", {"F32", "Q8_0", "Q4_K"})):
+        out = case.folder / f"{dtype}.gguf"
+        result = case.ftune("export", case.gguf, "--format", "gguf", "--out", out, "--dtype", dtype)
+        reader = gguf.GGUFReader(out)
+        assert {t.tensor_type.name for t in reader.tensors} == kinds, dtype
+        assert 0 < result["max_logit_diff"] < {"q8_0": 1.5, "q4_0": 30, "q4_k": 10}[dtype], result
+        for tensor in reader.tensors:
+            if tensor.tensor_type.name == "Q4_K":
+                error = np.square(gguf.dequantize(tensor.data, tensor.tensor_type) - values[tensor.name]).mean()
+                assert error < 0.01 * np.square(values[tensor.name]).mean(), (tensor.name, error)
+            else:
+                want = gguf.quantize(values[tensor.name], tensor.tensor_type)
+                assert np.array_equal(np.asarray(tensor.data).reshape(-1), want.reshape(-1)), (dtype, tensor.name)
+        for name, field in gguf.GGUFReader(case.gguf).fields.items():
+            if name.startswith("tokenizer."):
+                assert reader.fields[name].contents() == field.contents(), name
+        # ftune reads what the package reads.
+        folder = case.folder / f"{dtype}-hf"
+        case.ftune("export", out, "--out", folder, "--dtype", "fp32")
+        exported = load_file(folder / "model.safetensors")
+        tensors, metadata = _read_gguf(out)
+        for name, tensor in _hf_weights(tensors, metadata).items():
+            assert exported[name].equal(tensor), (dtype, name)
+        shutil.rmtree(folder)
+    prompt = ("--prompt", "The capital of France is", "--temperature", 0, "--max-new-tokens", 8)
+    texts = [case.ftune("generate", model, *prompt)["text"] for model in (case.gguf, case.folder / "q8_0.gguf")]
+    assert "Paris" in texts[0] and texts[0] == texts[1], texts
+
+
 TESTS = {name.removeprefix("test_"): function for name, function in list(globals().items())
          if name.startswith("test_")}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(tests, description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ftune", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--gguf", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TESTS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(tests))
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - TESTS.keys():
+    if unknown := set(arguments.names) - tests.keys():
         parser.error(f"no such test: {', '.join(sorted(unknown))}")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     failed = skipped = 0
-    for name in arguments.names or TESTS:
+    for name in arguments.names or tests:
         try:
-            TESTS[name](Case(arguments, arguments.work.resolve() / name))
+            tests[name](Case(arguments, arguments.work.resolve() / name))
             print(f"ok      {name}", flush=True)
         except Skipped as reason:
             skipped += 1
@@ -492,9 +623,9 @@ def main():
         except Exception:
             failed += 1
             print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(arguments.names or TESTS)} tests, {failed} failed, {skipped} skipped")
+    print(f"{len(arguments.names or tests)} tests, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TESTS, __doc__))

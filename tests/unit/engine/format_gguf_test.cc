@@ -96,7 +96,9 @@ TEST_CASE("gguf model: names, and rows of q and k put back in order") {
     const int stored[] = {0, 2, 1, 3, 4, 6, 5, 7};  // of the row that Hugging Face has here
     CHECK(rows[row * 8] == 1.0f + static_cast<float>(stored[row]) * 8);
   }
+}
 
+TEST_CASE("gguf model: names of tensors") {
   CHECK(HfTensorName("token_embd.weight", kLlama) == "model.embed_tokens.weight");
   CHECK(HfTensorName("output_norm.weight", kLlama) == "model.norm.weight");
   CHECK(HfTensorName("output.weight", kLlama) == "lm_head.weight");
@@ -112,6 +114,7 @@ TEST_CASE("gguf model: names, and rows of q and k put back in order") {
     INFO(name);
     CHECK(HfTensorName(name, kLlama) == "");
   }
+  CHECK(GgufTensorName("model.layers.3.self_attn.q_norm.weight", kLlama) == "");
 }
 
 TEST_CASE("gguf model: every architecture's names, both ways") {
@@ -265,8 +268,14 @@ TEST_CASE("gguf model: what ftune does not have is refused by name") {
         "");
   CHECK(NotSaid(Open(Sound().Bool("llama.attention.causal", false)).status(), "causal") == "");
   CHECK(NotSaid(Open(Sound().Int("split.count", 3)).status(), "split.count", "llama-gguf-split") == "");
-  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 12, 0, "")).status(),
-                "blk.0.ffn_down.weight", "Q4_K", "Q8_0") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 39, 0, "")).status(),
+                "blk.0.ffn_down.weight", "MXFP4", "Q8_0", "Q6_K") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {256}, 77, 0, "")).status(),
+                "blk.0.ffn_down.weight", "type 77") == "");
+  CHECK(NotSaid(Open(Sound().TensorAt("blk.0.ffn_down.weight", {288, 8}, 12, 0, "")).status(),
+                "blk.0.ffn_down.weight", "288", "multiple of 256, the block of q4_k") == "");
+  CHECK(NotSaid(Open(Sound().Tensor("blk.0.ffn_down.weight", {8, 8}, 26, F32(64))).status(),
+                "blk.0.ffn_down.weight", "I32") == "");
   CHECK(NotSaid(Open(Sound().Tensor("blk.0.attn_q_norm.weight", {4}, 0, F32(4))).status(), "attn_q_norm",
                 "does not have") == "");
   CHECK(NotSaid(Open(Sound().Tensor("blk.1.attn_q.weight", {8, 8}, 0, F32(64))).status(),

@@ -160,8 +160,7 @@ std::vector<Case> Cases() {
     const std::string adapter = StrCat(model, "-lora");
     if (!std::filesystem::exists(Golden(adapter)) || !std::filesystem::exists(Golden(values))) continue;
     cases.push_back({model, "", values, "full."});
-    // Its adapter has the names of the model that is wrapped.
-    if (model != "models/gemma3-wrapper") cases.push_back({model, adapter, values, "lora."});
+    cases.push_back({model, adapter, values, "lora."});
   }
   // What base an adapter is for, it says itself.
   for (const auto& entry : std::filesystem::directory_iterator(Golden("adapters"))) {
@@ -171,18 +170,25 @@ std::vector<Case> Cases() {
     cases.push_back(
         {StrCat("models/", config->base_model), folder, StrCat(folder, "/values.safetensors"), ""});
   }
-  for (const auto& [model, quantize] : {std::pair{"llama", DType::kNF4},
-                                        {"llama", DType::kFP4},
-                                        {"qwen2", DType::kNF4},
-                                        {"qwen2", DType::kInt8}}) {
-    cases.push_back({StrCat("models/", model), StrCat("models/", model, "-lora"),
-                     StrCat("quantized/", model, ".safetensors"), StrCat(QuantizationName(quantize), "."),
-                     quantize});
+  const size_t plain = cases.size();
+  for (const auto& entry : std::filesystem::directory_iterator(Golden("quantized"))) {
+    const std::string name = entry.path().stem().string();
+    std::string adapter = StrCat("adapters/", name);
+    if (!std::filesystem::exists(Golden(adapter))) adapter = StrCat("models/", name, "-lora");
+    const auto config = ReadPeftConfig(Golden(adapter));
+    if (!config.ok()) continue;  // values alone, without a model
+    const std::string values = StrCat("quantized/", name, ".safetensors");
+    for (const DType form : {DType::kNF4, DType::kFP4, DType::kInt8}) {
+      const std::string prefix = StrCat(QuantizationName(form), ".");
+      if (!Fixture(values).Has(StrCat(prefix, "loss"))) continue;
+      cases.push_back({StrCat("models/", config->base_model), adapter, values, prefix, form});
+    }
   }
+  REQUIRE(cases.size() >= plain + 16);
   std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
     return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
   });
-  REQUIRE(cases.size() >= 75);
+  REQUIRE(cases.size() >= 76);
   return cases;
 }
 

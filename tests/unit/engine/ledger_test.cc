@@ -146,6 +146,48 @@ TEST_CASE("a quantised base takes the memory of its bits, and no more than one w
   CHECK(small_buffers <= 4 * largest + 3 * 4096);
 }
 
+TEST_CASE("meta counts the state and scratch memory of every optimizer") {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kLion, OptimizerKind::kAdafactor,
+        OptimizerKind::kMuon, OptimizerKind::kAdamW8bit}) {
+    for (const bool master : {true, false}) {
+      TinyOptions options;
+      options.optimizer.kind = kind;
+      options.optimizer.momentum = 0.9f;
+      options.optimizer.master = master;
+      options.trainable_dtype = DType::kBF16;
+      CheckMetaEqualsCpu(options, 1);
+      options.trainable_dtype = DType::kF32;
+      options.lora = true;
+      CheckMetaEqualsCpu(options, 2);
+    }
+  }
+}
+
+TEST_CASE("optimizers take the memory that they are chosen for") {
+  const auto bytes = [](OptimizerOptions optimizer, DType dtype = DType::kF32) {
+    TinyOptions options;
+    options.config.hidden_size = 192;  // matrices large enough for 8 bits
+    options.config.num_heads = 24;
+    options.optimizer = optimizer;
+    options.trainable_dtype = dtype;
+    auto meta = MakeMeta();
+    TinyTrainer trainer(*meta, options);
+    const MemoryUse& use = meta->ledger().current();
+    return static_cast<double>(use[Category::kOptimizer]) /
+           static_cast<double>(use[Category::kGradients] / 4);
+  };
+  CHECK(bytes({}) == doctest::Approx(8).epsilon(0.02));
+  CHECK(bytes({}, DType::kBF16) == doctest::Approx(12).epsilon(0.02));
+  CHECK(bytes({.master = false}, DType::kBF16) == doctest::Approx(8).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kSgd}) == 0);
+  CHECK(bytes({.kind = OptimizerKind::kSgd, .momentum = 0.9f}) == doctest::Approx(4).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kLion}) == doctest::Approx(4).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kAdafactor}) < 0.2);
+  CHECK(bytes({.kind = OptimizerKind::kMuon}) < 5);
+  CHECK(bytes({.kind = OptimizerKind::kAdamW8bit}) < 2.5);  // k and v are too small for 8 bits
+}
+
 TEST_CASE("all memory is given back") {
   auto cpu = MakeCpu();
   { TrainTwoSteps(*cpu, TinyOptions()); }

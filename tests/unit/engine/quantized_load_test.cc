@@ -128,6 +128,7 @@ TEST_CASE("only the decoder's linears are quantised") {
   const QuantizedWeights found = FindQuantized(*trainer.model, trainer.weights);
   CHECK(found.count == static_cast<int64_t>(modules.size()));
   CHECK(found.source_bytes > 6 * found.bytes);
+  CHECK(found.twice == 0);
 }
 
 TEST_CASE("what is written of a quantised base is its dequantised values, with the adapter's change") {

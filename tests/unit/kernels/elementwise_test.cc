@@ -109,11 +109,12 @@ TEST_CASE("rounding to 16 bits: ties to even, overflow to infinity, subnormals, 
 TEST_CASE("quantised types convert to fp32 as the scalar reference, to the bit") {
   ForEachTarget([] {
     Device device;
-    for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
-      for (const int64_t cols : {32, 96, 2080}) {
+    for (const DType type : kQuantizedTypes) {
+      for (const int64_t blocks : {1, 3, 65}) {
+        const int64_t cols = Columns(type, blocks);
         CAPTURE(Name(type));
         CAPTURE(cols);
-        const Tensor x = device.RandomWeight(type, 5, cols, cols, 64);
+        const Tensor x = device.RandomWeight(type, 5, cols, cols, Columns(type, 2));
         const Tensor y = device.Empty(5, cols, 3);
         device.backend.Convert({}, x, y);
         std::vector<float> expected(cols);

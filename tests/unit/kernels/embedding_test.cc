@@ -7,11 +7,10 @@ TEST_CASE("embedding rows of every type") {
   ForEachTarget([] {
     Device device;
     const std::vector<int32_t> ids = {4, 0, 4, 9, 1};
-    for (const DType type :
-         {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
-      for (const int64_t cols : {int64_t{32}, IsQuantized(type) ? int64_t{96} : int64_t{577}}) {
+    for (const DType type : WeightTypes()) {
+      for (const int64_t cols : {Columns(type, 1), IsQuantized(type) ? Columns(type, 3) : int64_t{577}}) {
         CAPTURE(Name(type));
-        const Tensor table = device.RandomWeight(type, 10, cols, 1, 64);
+        const Tensor table = device.RandomWeight(type, 10, cols, 1, Columns(type, 2));
         const Tensor out = device.Empty(5, cols, 6);
         device.backend.EmbeddingForward({}, device.Ints(ids), table, out);
         const Matrix rows = Values(table);

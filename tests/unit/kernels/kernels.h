@@ -24,6 +24,38 @@ inline constexpr double kEps = 0x1p-23;
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
+// Every type that a weight can be stored in.
+inline constexpr DType kQuantizedTypes[] = {DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0, DType::kQ5_1,
+                                            DType::kQ8_0, DType::kIQ4_NL, DType::kQ2_K, DType::kQ3_K,
+                                            DType::kQ4_K, DType::kQ5_K,   DType::kQ6_K};
+inline std::vector<DType> WeightTypes() {
+  std::vector<DType> types = {DType::kF32, DType::kF16, DType::kBF16};
+  types.insert(types.end(), std::begin(kQuantizedTypes), std::end(kQuantizedTypes));
+  return types;
+}
+// Where a block's fp16 scale and minimum lie, in bytes from its begin.
+inline std::vector<int64_t> HalfOffsets(DType dtype) {
+  switch (dtype) {
+    case DType::kQ2_K:
+      return {80, 82};
+    case DType::kQ3_K:
+      return {108};
+    case DType::kQ6_K:
+      return {208};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    default:
+      return {0};
+  }
+}
+// A number of columns that is `blocks` blocks of 32, or as many of the type's own if those are larger.
+inline int64_t Columns(DType dtype, int64_t blocks) {
+  return blocks * std::max<int64_t>(32, BlockSize(dtype));
+}
+
 using Matrix = std::vector<double>;  // row-major, without gaps
 
 // Runs `body` once for each instruction set that this machine has and the kernels were compiled for.
@@ -92,11 +124,10 @@ struct Device {
         continue;
       }
       for (int64_t i = 0; i < BytesFor(dtype, cols); ++i) row[i] = static_cast<std::byte>(random.Next());
-      for (int64_t block = 0; block < cols / 32; ++block) {  // scales and minima that are ordinary numbers
-        const int heads = dtype == DType::kQ4_1 ? 2 : 1;
-        for (int i = 0; i < heads; ++i) {
+      for (int64_t block = 0; block < cols / BlockSize(dtype); ++block) {  // ordinary scales and minima
+        for (const int64_t offset : HalfOffsets(dtype)) {
           const uint16_t half = FloatToHalf((random.Uniform() - 0.5f) * 0.2f);
-          std::memcpy(row + block * BlockBytes(dtype) + 2 * i, &half, 2);
+          std::memcpy(row + block * BlockBytes(dtype) + offset, &half, 2);
         }
       }
     }

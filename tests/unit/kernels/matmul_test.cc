@@ -65,23 +65,23 @@ TEST_CASE("fp32 products of every orientation, strided, with alpha and beta") {
 TEST_CASE("products with weights of every type, few rows and many, over several panels") {
   ForEachTarget([] {
     Device device;
-    for (const DType type :
-         {DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kF32}) {
+    for (const DType type : WeightTypes()) {
+      const int64_t cols = BlockSize(type) > 32 ? 2304 : 2080;  // more than a run of the few rows' kernel
       for (const int64_t m : {1, 2, 3, 4, 5, 40}) {
         for (const bool trans_b : {true, false}) {
           CAPTURE(Name(type));
           CAPTURE(m);
           CAPTURE(trans_b);
-          const Tensor b = device.RandomWeight(type, 70, 2080, 1, 32);
-          MatMulArgs args = {.a = device.Random(m, trans_b ? 2080 : 70, 2, 6),
+          const Tensor b = device.RandomWeight(type, 70, cols, 1, Columns(type, 1));
+          MatMulArgs args = {.a = device.Random(m, trans_b ? cols : 70, 2, 6),
                              .b = b,
                              .trans_b = trans_b,
-                             .c = device.Random(m, trans_b ? 70 : 2080, 3, 4),
+                             .c = device.Random(m, trans_b ? 70 : cols, 3, 4),
                              .alpha = 0.5f,
                              .beta = m % 2 == 0 ? 1.0f : 0.0f};
           const Matrix expected = Product(args, Values(args.c));
           device.backend.MatMul({}, args);
-          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 6);
+          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 8);  // 2304 terms, in one lane at worst
         }
       }
     }
