@@ -147,7 +147,7 @@ class TrainRun {
           .rows = data_.added->rows(), .known = data_.added->known, .ids = data_.added->ids};
       model_plan.options.tokenizer_folder = data_.tokenizer_folder->path();
     }
-    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan, folder->paths()));
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
@@ -190,7 +190,7 @@ class TrainRun {
                      {"exit", 0}}};
   }
 
-  absl::Status PrepareModel(const ModelPlan& model_plan) {
+  absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
@@ -205,8 +205,26 @@ class TrainRun {
                        {.ratio = *adapter.loraplus_lr_ratio,
                         .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
-    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
+    FTUNE_RETURN_IF_ERROR(MakeOptimizer(paths));
     model_.model->AllocateGradients(*backend_, Stream());
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeOptimizer(const RunPaths& paths) {
+    const OptimizerOptions options = ToOptimizerOptions(recipe());
+    if (recipe().memory.offload == Offload::kNone) {
+      optimizer_ = std::make_unique<Optimizer>(*backend_, Stream(), *model_.model, options);
+      return absl::OkStatus();
+    }
+    FTUNE_ASSIGN_OR_RETURN(optimizer_, Optimizer::CreateOffloaded(*backend_, Stream(), *model_.model, options,
+                                                                  {.disk = {.folder = paths.folder}}));
+    if (const StateDisk* disk = optimizer_->disk()) {
+      progress_.Say(absl::StrFormat("optimizer states: %.1f MiB in %s (%s)",
+                                    static_cast<double>(disk->file_bytes()) / (1 << 20),
+                                    paths.folder.string(), disk->method()));
+    } else {
+      progress_.Say("memory.offload: this optimizer keeps nothing, so nothing is moved");
+    }
     return absl::OkStatus();
   }
 
@@ -313,7 +331,7 @@ class TrainRun {
   std::optional<StopSignal> stop_;
   std::unique_ptr<Backend> backend_;
   LoadedModel model_;
-  std::optional<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace
