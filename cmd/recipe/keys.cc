@@ -231,8 +231,8 @@ void AddOptimizer(KeyTable& table) {
        MakeField(
            "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
            "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
-           "muon; "
-           "lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' size) one "
+           "muon; lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' "
+           "size) one "
            "of 1e-3 and more."),
        MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
                  "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
