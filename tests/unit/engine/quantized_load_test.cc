@@ -174,7 +174,10 @@ TEST_CASE("weights that are quantised as a whole are not joined, even where they
     const Tensor& a = store.parameters()[0].value;
     const Tensor joined = JoinRows({a, store.parameters()[1].value});
     CHECK(joined.defined() == !IsQuantizedWhole(dtype));
-    CHECK(JoinRows({a}).defined());
+    const Tensor alone = JoinRows({a.Rows(3, 5)});
+    CHECK(alone.rows() == 5);
+    CHECK(alone.first() == a.Rows(3, 5).first());
+    CHECK(alone.offset() == a.Rows(3, 5).offset());
   }
 }
 
