@@ -20,8 +20,7 @@ struct ModelSession {
 };
 
 // `model` is a model's folder or a .gguf file. `options` as LoadModel has them, but for `quantize`: that is
-// what
-// --quantize says, or, where it says nothing, how the adapters' base was quantised.
+// what --quantize says, or, where it says nothing, how the adapters' base was quantised.
 absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, LoadModelOptions options,
                                          const std::string& quantize);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
@@ -100,6 +101,14 @@ bool FitsGguf(const ModelConfig& config, const Family& family) {
 
 }  // namespace
 
+float GgufAttentionScale(const ModelConfig& config, const Family& family) {
+  constexpr int64_t kLargestGemma2 = 46, kLargestGemma3 = 62;
+  const int64_t largest = family.attention_softcap ? kLargestGemma2 : kLargestGemma3;
+  const int64_t scalar =
+      config.num_layers == largest ? config.hidden_size / config.num_heads : config.head_dim;
+  return 1.0f / std::sqrt(static_cast<float>(scalar));
+}
+
 absl::StatusOr<const Family*> CheckGgufFamily(const ModelConfig& config, const std::string& file) {
   const Family& family = *FindFamily(config.model_type);
   const bool written =
@@ -125,6 +134,14 @@ absl::StatusOr<const Family*> CheckGgufFamily(const ModelConfig& config, const s
                       .message = "models with this scaling of positions cannot be written as GGUF",
                       .expected = "default, linear or llama3",
                       .hint = "export with --format hf, and convert that with llama.cpp"});
+  }
+  if (family.query_scalar && config.attention_scale != GgufAttentionScale(config, family)) {
+    return DataError({.file = file,
+                      .key = "query_pre_attn_scalar",
+                      .message = "the model cannot be written as GGUF, which has no place for this setting",
+                      .found = StrCat(1.0f / (config.attention_scale * config.attention_scale)),
+                      .expected = StrCat(config.head_dim, ", which its readers take for granted"),
+                      .hint = "export with --format hf"});
   }
   if (!FitsGguf(config, family)) {
     return DataError({.file = file,

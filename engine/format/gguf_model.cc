@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
+#include "engine/format/gguf_metadata.h"
 #include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
 #include "engine/format/layer_reader.h"
@@ -237,17 +238,9 @@ absl::Status ReadGgufLayers(const GgufFile& file, const std::string& architectur
   return ReadLayers(fields, family, path, config);
 }
 
-// What llama.cpp knows of Gemma and does not store (its llama-model.cpp): scores are divided by the root of
-// the head's size, in the largest models by that of their hidden size a head.
 absl::Status ReadScales(const GgufFile& file, const std::string& architecture, const Family& family,
                         ModelConfig& config) {
-  if (family.query_scalar) {
-    constexpr int64_t kLargestGemma2 = 46, kLargestGemma3 = 62;
-    const int64_t largest = family.attention_softcap ? kLargestGemma2 : kLargestGemma3;
-    const int64_t scalar =
-        config.num_layers == largest ? config.hidden_size / config.num_heads : config.head_dim;
-    config.attention_scale = 1.0f / std::sqrt(static_cast<float>(scalar));
-  }
+  if (family.query_scalar) config.attention_scale = GgufAttentionScale(config, family);
   struct Cap {
     const char* suffix;
     bool honoured;

@@ -184,6 +184,7 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
                       const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder) {
+  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
   config.base_model = base.path.string();
@@ -199,7 +200,7 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
   }
   config.fan_in_fan_out = std::any_of(targets.modules().begin(), targets.modules().end(),
                                       [](const LoraModule& lora) { return lora.module.transposed; });
-  // A tied pair is saved, and tied again by PEFT, under the embedding's name.
+  // PEFT ties a pair again under the embedding's name, and saves and wants both ends.
   const auto& architecture = model.config().architecture->names;
   config.lora.tie_saved =
       model.config().tied_head && targets.Saves(StrCat(architecture.embedding, ".weight"));
@@ -209,8 +210,13 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
       return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
     names.emplace_back(kTiedName);
+    const std::string embedding = StrCat(architecture.embedding, ".weight");
+    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+    head.name = StrCat(architecture.head, ".weight");
+    tensors.push_back(std::move(head));
   }
-  return WritePeftAdapter(folder, config, AdapterTensors(backend, stream, model, targets));
+  return WritePeftAdapter(folder, config, tensors);
 }
 
 }  // namespace ftune

@@ -87,7 +87,9 @@ QuantizedWeights FindQuantized(const Model& model, const WeightSource& source) {
     ++found.count;
     found.bytes += BytesFor(p->dtype, p->size());
     const SourceTensor* tensor = source.Find(p->name);
-    if (tensor != nullptr) found.source_bytes += static_cast<int64_t>(tensor->bytes.size());
+    if (tensor == nullptr) continue;
+    found.source_bytes += static_cast<int64_t>(tensor->bytes.size());
+    if (IsQuantized(tensor->dtype)) ++found.twice;
   }
   return found;
 }

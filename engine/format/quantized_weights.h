@@ -28,6 +28,7 @@ struct QuantizedWeights {
   int64_t count = 0;
   int64_t source_bytes = 0;  // as they are in the file
   int64_t bytes = 0;         // as they are stored
+  int64_t twice = 0;         // how many were quantised in the file already
 };
 // Which of the model's weights are quantised as a whole.
 QuantizedWeights FindQuantized(const Model& model, const WeightSource& source);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What a quantised base costs: LoRA steps of 512 tokens on an f32 base and on quantised ones, by turns.
 
-One thread, and its CPU time: (a run of many steps - a run of one) / the steps between, so that other work on the machine
-matters less. Prints each form's seconds a step, its ratio to f32, and the weights' memory by the ledger.
+One thread, and its CPU time outside of the kernel: (a run of many steps - a run of one) / the steps between, so that other
+work on the machine matters less. Prints each form's seconds a step, its ratio to f32, and the weights' memory by the
+ledger.
 """
 
 import argparse
@@ -28,28 +29,30 @@ def cpu_seconds(ftune, recipe, form, steps, folder):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"quantized_bench: exit status {process.returncode} of: {' '.join(map(str, command))}")
-    return usage.ru_utime + usage.ru_stime, read_log(folder / "run" / "log.jsonl")[-1]["memory"]["weights"] / 2**20
+    return usage.ru_utime, read_log(folder / "run" / "log.jsonl")[-1]["memory"]["weights"] / 2**20
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ftune", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="none, for f32, is always among them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
     arguments = parser.parse_args()
-    seconds = {form: [] for form in FORMS}
+    forms = ["none", *(form for form in arguments.forms if form != "none")]
+    seconds = {form: [] for form in forms}
     memory = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         recipe = recipe_of(Case("lora", "long", 1), arguments.model, arguments.steps, folder)
         for _ in range(arguments.rounds):
-            for form in FORMS:
+            for form in forms:
                 one, _ = cpu_seconds(arguments.ftune, recipe, form, 1, folder)
                 many, memory[form] = cpu_seconds(arguments.ftune, recipe, form, 1 + arguments.steps, folder)
                 seconds[form].append((many - one) / arguments.steps)
     base = statistics.median(seconds["none"])
-    for form in FORMS:
+    for form in forms:
         median = statistics.median(seconds[form])
         spread = ", ".join(f"{s:.3f}" for s in sorted(seconds[form]))
         print(f"{form:5} {median:.3f} s a step ({spread}), {median / base:.3f} of f32; weights {memory[form]:.0f} MiB")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes quantized/<model>.safetensors: adapters on bases whose linears are quantised; or, with --check, compares.
+"""Makes quantized/<adapter>.safetensors: adapters on bases whose linears are quantised; or, with --check, compares.
 
-The reference is the model of models/ with the weight of each linear of its decoder replaced by what bitsandbytes makes
-of it, in fp32, under the adapter of models/<model>-lora. Modes and tensors are named as in fixtures/ (README.md).
+The reference is the adapter's base with the weight of each linear of its decoder replaced by what bitsandbytes makes of
+it, in fp32. The adapter is models/<name>-lora or adapters/<name>. Tensors are named as in fixtures/ (README.md), with the
+form for the mode.
 """
 
 import argparse
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +17,7 @@ import bitsandbytes.functional as bnb
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 import model_files
@@ -23,7 +26,9 @@ from compare import TOLERANCE, tensor_error
 from training import one_batch
 
 HERE = Path(__file__).resolve().parent
-MODES = {"llama": ("nf4", "fp4"), "qwen2": ("nf4", "int8")}
+FORMS = {"llama": ("nf4", "fp4"), "qwen2": ("nf4", "int8"), "gpt2": ("nf4", "int8")} | {
+    name: ("nf4",) for name in ("smollm2", "mistral-nemo", "qwen3", "smollm3", "phi3", "phi4-mini", "gemma", "gemma2",
+                                "gemma3", "dora")}
 
 
 def quantized(weight, kind):
@@ -36,7 +41,7 @@ def quantized(weight, kind):
 
 def quantized_model(base, kind):
     model = model_files.load_model(base)
-    linears = [m for m in model.model.layers.modules() if isinstance(m, torch.nn.Linear)]
+    linears = [m for m in model.base_model.modules() if isinstance(m, (torch.nn.Linear, Conv1D))]
     assert linears
     with torch.no_grad():
         for linear in linears:
@@ -45,12 +50,14 @@ def quantized_model(base, kind):
 
 
 def tensors(name):
-    base = HERE / "models" / name
+    adapter = HERE / "adapters" / name
+    if not adapter.exists():
+        adapter = HERE / "models" / f"{name}-lora"
+    base = HERE / "models" / json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"]
     batch = make_batches()[0]
     made = {}
-    for kind in MODES[name]:
-        model = PeftModel.from_pretrained(quantized_model(base, kind), HERE / "models" / f"{name}-lora",
-                                          is_trainable=True)
+    for kind in FORMS[name]:
+        model = PeftModel.from_pretrained(quantized_model(base, kind), adapter, is_trainable=True)
         made |= {f"{kind}.{n}": t.contiguous().clone() for n, t in one_batch(model, batch).items()}
     return made
 
@@ -71,7 +78,7 @@ def main():
     logging.disable_progress_bar()
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers about itself
     wrong = 0
-    for name in MODES:
+    for name in FORMS:
         path = HERE / "quantized" / f"{name}.safetensors"
         made = tensors(name)
         if not arguments.check:

@@ -16,14 +16,13 @@ from functools import partial
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM
 
 import reference
 from ftune_cli import write_jsonl
+from small_tokenizer import TOKENS, write_small_tokenizer
 from test_interop import LOSS_TOLERANCE, MODELS, main
 
-TOKENS = 64  # ids of the tokenizer that the models get, and of the rows
 LENGTHS = (20, 33, 13, 8)
 STEPS = 3
 NEW_TOKENS = 6
@@ -83,21 +82,6 @@ def check_list(case):
     assert listed == golden, f"only in the list or only in {MODELS}: {sorted(listed ^ golden)}"
 
 
-def _write_tokenizer(folder):
-    """Of TOKENS ids, all of them of one character but for two."""
-    special = ["<|im_start|>", "<|im_end|>"]
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    symbols = special + list(letters)
-    assert len(symbols) == TOKENS
-    tokenizer = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}))
-
-
 def _samples(longest):
     """→ (ids, learned) of each row; labels leave some tokens out."""
     draw = random.Random(7)
@@ -144,7 +128,7 @@ class RoundTrip:
         self.case, self.family = case, family
         self.base = case.folder / "base"
         shutil.copytree(MODELS / family.name, self.base)
-        _write_tokenizer(self.base)
+        write_small_tokenizer(self.base)
         self.samples = _samples(family.longest)
         self.rows = write_jsonl(case.folder / "rows.jsonl", [
             {"input_ids": ids, "labels": [i if known else -100 for i, known in zip(ids, learned)]}
@@ -220,8 +204,8 @@ class RoundTrip:
         for name, tensor in want.items():
             if any(part in name for part in self.family.absent):
                 continue
-            name = name.replace("model.language_model.", "model.")  # a wrapper's text is a text model now
-            error = (got[name] - tensor).abs().max().item()
+            # A multimodal model's text, merged, is a text model.
+            error = (got[name.replace("model.language_model.", "model.")] - tensor).abs().max().item()
             assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
 
 

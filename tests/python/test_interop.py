@@ -25,6 +25,7 @@ from transformers.utils import logging
 
 import reference
 from ftune_cli import Ftune, write_jsonl
+from small_tokenizer import write_small_tokenizer
 
 MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
 TINY = MODELS / "tiny-chat"
@@ -231,6 +232,27 @@ def test_merge(case):
     case.check_loss(reference.load(merged), merged, merged)
 
 
+def test_qlora(case):
+    """An adapter on a quantised base: the loss and the merged weights are those on what bitsandbytes makes of it."""
+    sys.path.append(str(MODELS.parent))
+    from qlora_golden import quantized_model  # needs bitsandbytes, which takes seconds to load
+
+    for kind in ("nf4", "fp4", "int8"):
+        run = _train_lora(case, quantize=kind)
+        adapter = run / "adapter"
+        assert json.loads((adapter / "ftune_adapter.json").read_text()) == {"quantize": kind}
+        merged = case.folder / f"merged-{kind}"
+        result = case.ftune("export", run, "--merge", "--out", merged)
+        assert result["max_logit_diff"] <= 1e-4, result
+        model = PeftModel.from_pretrained(quantized_model(TINY, kind), adapter)
+        case.check_loss(model.eval(), TINY, adapter)
+        check_last_evaluation(run, model, TINY)
+        _check_same_weights(reference.load(merged).state_dict(), model.merge_and_unload().state_dict())
+        # On the base as it is in the file, if one asks for it.
+        case.check_loss(reference.load(TINY, adapter), TINY, adapter, "--quantize", "none")
+        shutil.rmtree(run)
+
+
 SOME = ["q_proj", "down_proj"]
 # What is trained on which base (its head tied, or not), and what peft rightly warns of.
 KINDS = {
@@ -285,7 +307,9 @@ def test_adapter_kinds(case):
         parted = name in ("ends-tied", "dora-ends", "loraplus")
         model = _load_quietly(base, folder, parted)
         loaded = {n.replace(".default", ""): p for n, p in model.named_parameters() if "default" in n}
-        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in tensors.values()), name
+        ties = json.loads((folder / "adapter_config.json").read_text()).get("ensure_weight_tying", False)
+        own = [t for n, t in tensors.items() if not (ties and n.endswith(".lm_head.weight"))]
+        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in own), name
         case.check_loss(model, base, base, "--adapter", folder)
         merged = case.folder / f"{name}-merged"
         result = case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
@@ -293,6 +317,24 @@ def test_adapter_kinds(case):
         _check_merged(merged, base, folder, parted=parted)
         assert json.loads((merged / "config.json").read_text())["tie_word_embeddings"] == (tied and not parted)
         case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_loraplus(case):
+    """After one step of SGD, what was at zero is its gradient times its learning rate."""
+    def adapter(name, **options):
+        run = case.train(output_dir=str(case.folder / name),
+                         adapter={"lora_r": 4, "target_modules": ["q_proj", "embed_tokens"], **options},
+                         train={"global_batch_size": 1, "max_steps": 1, "num_epochs": 1, "eval_steps": 1},
+                         optimizer={"name": "sgd", "learning_rate": 0.01, "lr_scheduler": "constant",
+                                    "warmup_steps": 0, "max_grad_norm": None})
+        return load_file(run / "adapter" / "adapter_model.safetensors")
+
+    plain = adapter("plain")
+    plus = adapter("plus", loraplus_lr_ratio=8, loraplus_lr_embedding=0.0025)
+    for name, tensor in plain.items():
+        ratio = 8 if "lora_B" in name else 0.25 if "lora_embedding_A" in name else None
+        assert ratio is None or tensor.any(), name
+        torch.testing.assert_close(plus[name], tensor if ratio is None else ratio * tensor, msg=name)
 
 
 def test_go_on(case):
@@ -458,6 +500,34 @@ def _hf_weights(tensors, metadata):
     return weights
 
 
+READ_AGAIN = ("qwen3", "gemma", "gemma2", "gemma3", "gemma3-scaled")
+# The tiny Gemma 2 has a scale of scores that GGUF has no place for.
+NOT_WRITTEN = ("gpt2", "phi3", "llama-yarn", "gemma2")
+
+
+def test_export_gguf_read_again(case):
+    """Families that only ftune reads here: what it wrote computes the same; those it cannot write it refuses."""
+    for name in READ_AGAIN:
+        base = case.folder / f"{name}-as-released"
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        # What GGUF readers take for granted of Gemma.
+        config = json.loads((base / "config.json").read_text())
+        if "query_pre_attn_scalar" in config:
+            config["query_pre_attn_scalar"] = config["head_dim"]
+            for key in ("layer_types", "sliding_window_pattern"):
+                config.pop(key, None)
+        (base / "config.json").write_text(json.dumps(config))
+        result = case.ftune("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf", "--dtype", "f32")
+        assert result["max_logit_diff"] <= 1e-5, (name, result)
+    for name in NOT_WRITTEN:
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        error = case.ftune.error("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf")
+        assert "be written as GGUF" in error["message"], error
+
+
 def test_export_gguf(case):
     """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
     ids = list(range(7, 40))
@@ -465,7 +535,7 @@ def test_export_gguf(case):
         base = case.folder / name
         shutil.copytree(MODELS / name, base)
         if not (base / "tokenizer.json").exists():
-            _write_small_tokenizer(base)
+            write_small_tokenizer(base)
         out = case.folder / f"{name}.gguf"
         result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
         # Half-precision weights are multiplied by another routine than f32.

@@ -111,11 +111,11 @@ struct GoldenRun {
   }
 
   StepOutput Run(const Batch& batch, int64_t number, double learning_rate) {
-    return step->Run({.step = number,
-                      .microbatches = {batch},
-                      .trained_tokens = batch.trained_tokens,
-                      .learning_rate = static_cast<float>(learning_rate)},
-                     [] { return false; });
+    return *step->Run({.step = number,
+                       .microbatches = {batch},
+                       .trained_tokens = batch.trained_tokens,
+                       .learning_rate = static_cast<float>(learning_rate)},
+                      [] { return false; });
   }
   std::vector<float> Read(const Tensor& tensor) {
     std::vector<float> values(tensor.size());
@@ -170,14 +170,21 @@ std::vector<Case> Cases() {
     cases.push_back(
         {StrCat("models/", config->base_model), folder, StrCat(folder, "/values.safetensors"), ""});
   }
-  for (const auto& [model, quantize] : {std::pair{"llama", DType::kNF4},
-                                        {"llama", DType::kFP4},
-                                        {"qwen2", DType::kNF4},
-                                        {"qwen2", DType::kInt8}}) {
-    cases.push_back({StrCat("models/", model), StrCat("models/", model, "-lora"),
-                     StrCat("quantized/", model, ".safetensors"), StrCat(QuantizationName(quantize), "."),
-                     quantize});
+  const size_t plain = cases.size();
+  for (const auto& entry : std::filesystem::directory_iterator(Golden("quantized"))) {
+    const std::string name = entry.path().stem().string();
+    std::string adapter = StrCat("adapters/", name);
+    if (!std::filesystem::exists(Golden(adapter))) adapter = StrCat("models/", name, "-lora");
+    const auto config = ReadPeftConfig(Golden(adapter));
+    if (!config.ok()) continue;  // values alone, without a model
+    const std::string values = StrCat("quantized/", name, ".safetensors");
+    for (const DType form : {DType::kNF4, DType::kFP4, DType::kInt8}) {
+      const std::string prefix = StrCat(QuantizationName(form), ".");
+      if (!Fixture(values).Has(StrCat(prefix, "loss"))) continue;
+      cases.push_back({StrCat("models/", config->base_model), adapter, values, prefix, form});
+    }
   }
+  REQUIRE(cases.size() >= plain + 16);
   std::sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
     return std::tie(a.model, a.adapter) < std::tie(b.model, b.adapter);
   });
@@ -244,9 +251,9 @@ TEST_CASE("20 steps of AdamW give PyTorch's losses and moments") {
     }
     if (!c.adapter.empty()) continue;  // moments are kept for full fine-tuning only
     const NamedGradients first =
-        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment1"); });
+        run.Values([&](Parameter& p) { return *run.optimizer->StateOf(p, "moment1"); });
     const NamedGradients second =
-        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment2"); });
+        run.Values([&](Parameter& p) { return *run.optimizer->StateOf(p, "moment2"); });
     CHECK(WorstGradientError(first, Expected(fixture, "full.adamw.exp_avg.", first)) <= 1e-4);
     CHECK(WorstGradientError(second, Expected(fixture, "full.adamw.exp_avg_sq.", second)) <= 1e-4);
   }

@@ -128,6 +128,7 @@ TEST_CASE("only the decoder's linears are quantised") {
   const QuantizedWeights found = FindQuantized(*trainer.model, trainer.weights);
   CHECK(found.count == static_cast<int64_t>(modules.size()));
   CHECK(found.source_bytes > 6 * found.bytes);
+  CHECK(found.twice == 0);
 }
 
 TEST_CASE("what is written of a quantised base is its dequantised values, with the adapter's change") {
@@ -161,6 +162,22 @@ TEST_CASE("what is written of a quantised base is its dequantised values, with t
       for (int64_t i = 0; i < p.size(); ++i)
         REQUIRE(got[i] == doctest::Approx(want[i]).epsilon(1e-5).scale(1.0));
     }
+  }
+}
+
+TEST_CASE("weights that are quantised as a whole are not joined, even where they lie side by side") {
+  auto cpu = MakeCpu();
+  for (const DType dtype : {DType::kF32, DType::kQ8_0, DType::kInt8, DType::kNF4}) {
+    ParameterStore store;
+    for (const char* name : {"a", "b"}) store.Declare(name, {64, 64}, dtype, false, true);
+    store.Allocate(*cpu);
+    const Tensor& a = store.parameters()[0].value;
+    const Tensor joined = JoinRows({a, store.parameters()[1].value});
+    CHECK(joined.defined() == !IsQuantizedWhole(dtype));
+    const Tensor alone = JoinRows({a.Rows(3, 5)});
+    CHECK(alone.rows() == 5);
+    CHECK(alone.first() == a.Rows(3, 5).first());
+    CHECK(alone.offset() == a.Rows(3, 5).offset());
   }
 }
 
