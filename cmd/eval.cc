@@ -30,7 +30,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
-  const int64_t length = std::min(options.sequence_len, files.config.max_position);
+  const int64_t length = std::min(options.sequence_len, files.config.LongestText());
   FTUNE_ASSIGN_OR_RETURN(
       ModelSession session,
       OpenSession(source.model, {.max_length = length, .adapters = source.adapters}, options.quantize));

@@ -99,7 +99,7 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::file
   const ModelConfig& config = session.loaded.files.config;
   std::erase_if(ids, [&](int32_t id) { return id >= config.vocab_size; });
   // The model has no more positions than its context.
-  ids.resize(std::min(ids.size(), static_cast<size_t>(config.max_position)));
+  ids.resize(std::min(ids.size(), static_cast<size_t>(config.LongestText())));
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
   FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}, ""));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);

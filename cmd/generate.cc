@@ -100,7 +100,7 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
   options.generate.stop_ids = StopIds(config, *session.tokenizer);
   TextStream stream(*session.tokenizer, !invocation.json);
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
-                         Generate(*session.backend, Stream(), *session.loaded.model, config.max_position,
+                         Generate(*session.backend, Stream(), *session.loaded.model, config.LongestText(),
                                   prompt, options.generate, [&](int32_t token) {
                                     stream.Add(token);
                                     return true;

@@ -44,7 +44,8 @@ nlohmann::ordered_json StepsJson(const DataPlan& plan, int64_t steps) {
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded));
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = static_cast<int64_t>(data.train->samples.size());
   if (options.sample < 0 || options.sample >= samples) {

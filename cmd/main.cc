@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ absl::StatusOr<CommandResult> RunCommand(const Invocation& invocation) {
                      {.message = "out of memory",
                       .hint = "lower data.sequence_len or train.micro_batch_size, set "
                               "memory.activation_checkpointing: full, or use an adapter"});
+  } catch (const std::filesystem::filesystem_error& error) {
+    return DataError({.file = error.path1().string(), .message = error.code().message()});
   }
 }
 

@@ -43,10 +43,11 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan) {
   Recipe& recipe = loaded.recipe;
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
-  int64_t context = files.config.max_position;
+  FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
+  if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
+  int64_t context = files.config.LongestText();
   if (recipe.model.rope_scaling) {
     FTUNE_ASSIGN_OR_RETURN(const ModelContext scaled, ScaledContext(loaded, files.config));
     context = scaled.max_position;
@@ -57,7 +58,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded) {
     recipe.data.sequence_len = context;
   }
   ModelConfig config = files.config;
-  std::filesystem::path tokenizer = recipe.model.path;
+  std::filesystem::path tokenizer = plan.tokenizer;
   if (!recipe.model.added_tokens.empty()) {
     FTUNE_ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Create());
     FTUNE_ASSIGN_OR_RETURN(data.added,

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/scratch_folder.h"
 #include "cmd/recipe/load.h"
+#include "cmd/run_options.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
@@ -34,7 +35,7 @@ struct RunData {
 
 // data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
 // error.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded);
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan);
 
 // An error where a token id lies beyond the model's vocabulary.
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);

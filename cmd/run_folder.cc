@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "engine/format/peft.h"
 
@@ -46,14 +47,14 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
                        .message = "another ftune is writing to this run",
                        .hint = "wait for it, or choose another output_dir"});
   }
-  if (fs::exists(paths.recipe()) && !fs::exists(paths.log())) {
+  if (Exists(paths.recipe()) && !Exists(paths.log())) {
     return UsageError(
         {.file = paths.recipe().string(),
          .key = "output_dir",
          .message = "this folder has a recipe.yaml that no run wrote, and a run would replace it",
          .hint = "choose another output_dir"});
   }
-  if (fs::exists(paths.log())) {
+  if (Exists(paths.log())) {
     if (!force) {
       return UsageError({.file = folder.string(),
                          .key = "output_dir",
@@ -80,23 +81,23 @@ RunFolder::~RunFolder() {
 absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string& base) {
   const RunPaths run(source);
   fs::path folder = source;
-  if (fs::exists(run.recipe())) {
-    if (fs::exists(run.model() / "config.json")) return RunModel{run.model(), {}};
-    if (!fs::exists(run.adapter() / "adapter_config.json")) {
+  if (Exists(run.recipe())) {
+    if (Exists(run.model() / "config.json")) return RunModel{run.model(), {}};
+    if (!Exists(run.adapter() / "adapter_config.json")) {
       return DataError({.file = source.string(),
                         .message = "this run has neither an adapter nor a model yet",
                         .hint = "let it finish, or stop it with SIGINT: it saves then"});
     }
     folder = run.adapter();
   }
-  if (!fs::exists(folder / "adapter_config.json")) return RunModel{source, {}};
+  if (!Exists(folder / "adapter_config.json")) return RunModel{source, {}};
 
   RunModel found{base, {folder}};
   if (base.empty()) {
     FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ReadPeftConfig(folder));
     found.model = config.base_model;
   }
-  if (!fs::exists(found.model)) {
+  if (!Exists(found.model)) {
     return DataError({.file = (folder / "adapter_config.json").string(),
                       .key = "base_model_name_or_path",
                       .found = StrCat("'", found.model.string(), "', which does not exist here"),

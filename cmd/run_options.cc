@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/adapter_options.h"
 #include "cmd/model_session.h"
@@ -97,12 +98,37 @@ absl::StatusOr<std::vector<ModulePattern>> CompileFreeze(const TrainSection& tra
   return patterns;
 }
 
+// The weights of model.init_from are for the model that the recipe names: tokens may have been added to it,
+// and its positions scaled.
+absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::path& from) {
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles named, OpenModel(loaded.recipe.model.path));
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles source, OpenModel(from));
+  ModelConfig expected = source.config;
+  expected.vocab_size = named.config.vocab_size;
+  expected.max_position = named.config.max_position;
+  expected.rope = named.config.rope;
+  expected.eos_ids = named.config.eos_ids;
+  expected.bos_id = named.config.bos_id;
+  if (expected == named.config) return absl::OkStatus();
+  const auto describe = [](const ModelConfig& c) {
+    return StrCat(c.model_type, " of ", c.num_layers, " layers, hidden_size ", c.hidden_size);
+  };
+  ErrorDetail detail = loaded.At("model.init_from");
+  detail.message = "these weights are for another model than model.path";
+  detail.found = describe(source.config);
+  detail.expected =
+      StrCat(describe(named.config), ", the same in all settings but the vocabulary and the context");
+  return UsageError(std::move(detail));
+}
+
 // model.init_from: a model's folder, an adapter's, or a run's, which stands for what it made.
 absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan) {
   const std::filesystem::path from = *loaded.recipe.model.init_from;
   FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.path));
   if (source.adapters.empty()) {
+    FTUNE_RETURN_IF_ERROR(CheckSameModel(loaded, source.model));
     plan.model_path = source.model;
+    plan.tokenizer = source.model;
     return absl::OkStatus();
   }
   const std::filesystem::path& folder = source.adapters.front();
@@ -115,6 +141,7 @@ absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan) {
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
   FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, folder, base.config));
   plan.options.adapters = {folder};
+  if (Exists(folder / "tokenizer.json")) plan.tokenizer = folder;
   FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
   if (quantize != plan.options.quantize) {
     ErrorDetail detail = loaded.At("adapter.quantize");
@@ -244,6 +271,7 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
   const Recipe& recipe = loaded.recipe;
   ModelPlan plan;
   plan.model_path = recipe.model.path;
+  plan.tokenizer = recipe.model.path;
   LoadModelOptions& options = plan.options;
   options.max_length = recipe.data.sequence_len;
   options.seed = static_cast<uint64_t>(recipe.train.seed);

@@ -1,6 +1,7 @@
 // A resolved recipe, translated into the options of the layers below.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe);
 // `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled in.
 struct ModelPlan {
   std::string model_path;
+  // Where its tokenizer is: with the model, or with the adapter that it goes on from.
+  std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded);

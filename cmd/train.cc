@@ -51,6 +51,24 @@ absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
   return WriteFileAtomic(paths.dropped(), lines);
 }
 
+// What an earlier run left here is removed when the new one starts: not what that one is made from.
+absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
+  std::vector<std::filesystem::path> sources = {plan.model_path, plan.tokenizer};
+  sources.insert(sources.end(), plan.options.adapters.begin(), plan.options.adapters.end());
+  for (const std::filesystem::path& source : sources) {
+    for (const std::filesystem::path& removed : {paths.model(), paths.adapter()}) {
+      std::error_code error;
+      if (!Exists(removed) || !std::filesystem::equivalent(source, removed, error)) continue;
+      return UsageError(
+          {.file = source.string(),
+           .key = "output_dir",
+           .message = "the run is made from what is in its own output_dir, and would replace it",
+           .hint = "choose another output_dir"});
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Something must train, and each pattern of train.freeze must mean something.
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   ErrorDetail detail = loaded.At("train.freeze");
@@ -138,7 +156,7 @@ class TrainRun {
       FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(*recipe().output_dir, options_.force));
       folder.emplace(std::move(created));
     }
-    FTUNE_RETURN_IF_ERROR(PrepareData());
+    FTUNE_RETURN_IF_ERROR(PrepareData(model_plan));
     if (options_.dry_run) return DryRunResult();
 
     stop_.emplace();  // before the device starts its threads
@@ -147,6 +165,7 @@ class TrainRun {
           .rows = data_.added->rows(), .known = data_.added->known, .ids = data_.added->ids};
       model_plan.options.tokenizer_folder = data_.tokenizer_folder->path();
     }
+    FTUNE_RETURN_IF_ERROR(CheckKeepsSources(folder->paths(), model_plan));
     FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan, folder->paths()));
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
@@ -159,8 +178,8 @@ class TrainRun {
  private:
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
-  absl::Status PrepareData() {
-    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_));
+  absl::Status PrepareData(const ModelPlan& model_plan) {
+    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan));
     for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
@@ -275,7 +294,9 @@ class TrainRun {
     if (saved.empty()) FTUNE_RETURN_IF_ERROR(save(summary.steps));
     if (keeps_best && summary.best_loss) {
       progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
-                                    summary.early ? "no better evaluation: stopped early" : "all steps done",
+                                    summary.early     ? "no better evaluation: stopped early"
+                                    : summary.stopped ? "stopped"
+                                                      : "all steps done",
                                     summary.best_step, *summary.best_loss));
     }
 
@@ -313,6 +334,11 @@ class TrainRun {
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_, nullptr, trainer_options, test);
     const absl::StatusOr<TrainSummary> summary =
         trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
+    if (stop_->received() != 0) {
+      progress_.Say("stopped: the test was not finished, so nothing is suggested");
+      constexpr int kStopped = static_cast<int>(ExitCode::kPreempted);
+      return CommandResult{.json = {{"run", paths.folder.string()}, {"exit", kStopped}}, .exit = kStopped};
+    }
     // At some rate the loss is no longer a number: the test ends there, as at any divergence.
     if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))
       return summary.status();

@@ -73,6 +73,17 @@ std::vector<Rule> Rules() {
        },
        "has no effect without adapter.loraplus_lr_ratio",
        "set that, or remove it"},
+      {{"model.rope_scaling.factor", "model.rope_scaling.rope_type"},
+       [](const Recipe& r) {
+         const std::optional<RopeScaling>& rope = r.model.rope_scaling;
+         return rope && (rope->rope_type == RopeType::kDefault) != (rope->factor == 1.0);
+       },
+       "a factor above 1 and a rope_type other than default belong together",
+       "give both"},
+      {{"model.rope_scaling.rope_type", "adapter.kind"},
+       [](const Recipe& r) { return r.model.rope_scaling && r.adapter; },
+       "PEFT's adapters have no place for it, and would be used without",
+       "set it in the model's config.json, or fine-tune in full"},
       {{"optimizer.min_lr_ratio", "optimizer.lr_scheduler"},
        [](const Recipe& r) {
          return r.optimizer.min_lr_ratio > 0 && r.optimizer.lr_scheduler == LrSchedulerName::kConstant;

@@ -38,8 +38,7 @@ void AddModel(KeyTable& table) {
        MakeField(
            "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
            "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
-           "trained and saved, with an adapter too.",
-           {"tokens", "add_tokens"})});
+           "trained and saved, with an adapter too.")});
 
   table.SetRequired("model.path");
 
@@ -61,7 +60,8 @@ void AddModel(KeyTable& table) {
                                   {{"longrope", {"su"}}, RopeType::kLongRope},
                                   {{"llama3"}, RopeType::kLlama3}}),
                  "How the frequencies are scaled.", {"type"}),
-       MakeField("factor", &R::factor, NumberType({.min = 1}), "How many times longer the context becomes."),
+       MakeField("factor", &R::factor, NumberType({.min = 1, .max = 1e6}),
+                 "How many times longer the context becomes."),
        MakeField("low_freq_factor", &R::low_freq_factor, NumberType({.above = 0}),
                  "llama3: its low_freq_factor."),
        MakeField("high_freq_factor", &R::high_freq_factor, NumberType({.above = 0}),

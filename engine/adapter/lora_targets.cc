@@ -107,7 +107,8 @@ class Resolver {
                     .expected = StrCat("names among ", StrJoin(LastComponents(known), ", "))});
     }
     for (const LoraModule& lora : adapted) {
-      if (!IsSaved(lora.module.name + ".weight", options_.modules_to_save)) continue;
+      // A saved tied head stands for the embedding.
+      if (std::find(saved.begin(), saved.end(), lora.module.name + ".weight") == saved.end()) continue;
       return Error("modules_to_save",
                    {.message = StrCat(lora.module.name, " would be trained in full and by the adapter"),
                     .hint = "take it out of modules_to_save or of target_modules"});

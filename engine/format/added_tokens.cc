@@ -12,23 +12,16 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_file.h"
-#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "engine/format/hf_writer.h"
 
 namespace ftune {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using nlohmann::json;
 
 constexpr char kTokenizerFile[] = "tokenizer.json";
 constexpr char kConfigFile[] = "tokenizer_config.json";
-
-absl::StatusOr<OrderedJson> ReadOrdered(const std::filesystem::path& path) {
-  FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  FTUNE_RETURN_IF_ERROR(ParseJson(std::string(file.text()), path.string()).status());
-  return OrderedJson::parse(file.text());
-}
 
 // Every token of tokenizer.json, and the id after the last.
 struct Known {
@@ -41,26 +34,38 @@ struct Known {
   }
 };
 
-absl::StatusOr<Known> KnownTokens(const OrderedJson& tokenizer, const std::string& file) {
+absl::StatusOr<Known> KnownTokens(const json& tokenizer, const std::string& file) {
   Known known;
-  const OrderedJson vocabulary = tokenizer.value("/model/vocab"_json_pointer, OrderedJson());
+  const bool has_model =
+      tokenizer.is_object() && tokenizer.contains("model") && tokenizer["model"].is_object();
+  const json vocabulary = has_model ? tokenizer["model"].value("vocab", json()) : json();
   if (!vocabulary.is_object()) {
     return DataError({.file = file,
                       .key = "model.vocab",
                       .message = "tokens can only be added to a BPE tokenizer",
-                      .found = Excerpt(nlohmann::json(vocabulary)),
+                      .found = Excerpt(vocabulary),
                       .expected = "tokens with their ids"});
   }
   for (const auto& [text, id] : vocabulary.items()) {
     if (id.is_number_integer()) known.Add(text, id.get<int64_t>());
   }
-  for (const OrderedJson& token : tokenizer.value("added_tokens", OrderedJson::array())) {
-    known.Add(token.value("content", ""), token.value("id", int64_t{-1}));
+  const auto added = tokenizer.find("added_tokens");
+  if (added == tokenizer.end() || added->is_null()) return known;
+  for (const json& token : *added) {
+    const bool sound = token.is_object() && token.contains("content") && token["content"].is_string() &&
+                       token.contains("id") && token["id"].is_number_integer();
+    if (!sound) {
+      return DataError({.file = file,
+                        .key = "added_tokens",
+                        .found = Excerpt(token),
+                        .expected = "objects with content, a text, and id, an integer"});
+    }
+    known.Add(token["content"], token["id"]);
   }
   return known;
 }
 
-OrderedJson TokenFields(const std::string& text) {
+json TokenFields(const std::string& text) {
   return {{"content", text}, {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false},  {"special", true}};
 }
@@ -89,7 +94,9 @@ class GrownWeights final : public WeightSource {
     weights_->Release(*tensor);
 
     std::vector<double> sums(cols, 0.0);
-    for (int64_t i = 0; i < growth.known * cols; ++i) sums[i % cols] += values[i];
+    for (int64_t row = 0; row < growth.known; ++row) {
+      for (int64_t c = 0; c < cols; ++c) sums[c] += values[row * cols + c];
+    }
     const auto fill = [&](int64_t row) {
       for (int64_t c = 0; c < cols; ++c) {
         values[row * cols + c] = static_cast<float>(sums[c] / static_cast<double>(growth.known));
@@ -130,20 +137,23 @@ absl::StatusOr<AddedTokens> WriteExtendedTokenizer(const ModelFiles& base,
                       .message = "tokens can only be added to a tokenizer with tokenizer.json",
                       .hint = "save the tokenizer with transformers (AutoTokenizer, save_pretrained) first"});
   }
-  FTUNE_ASSIGN_OR_RETURN(OrderedJson tokenizer, ReadOrdered(path));
+  FTUNE_ASSIGN_OR_RETURN(json tokenizer, ReadJsonFile(path));
   FTUNE_ASSIGN_OR_RETURN(Known known, KnownTokens(tokenizer, path.string()));
-  OrderedJson config = OrderedJson::object();
+  json config = json::object();
   if (Exists(folder / kConfigFile)) {
-    FTUNE_ASSIGN_OR_RETURN(config, ReadOrdered(folder / kConfigFile));
+    FTUNE_ASSIGN_OR_RETURN(config, ReadJsonFile(folder / kConfigFile));
   }
   AddedTokens added = {.known = known.size};
   for (const std::string& text : tokens) {
+    if (text.empty()) {
+      return UsageError({.key = "model.added_tokens", .found = "an empty text", .expected = "tokens"});
+    }
     if (!known.texts.insert(text).second) continue;
     const int64_t id = added.rows();
-    OrderedJson fields = {{"id", id}};
+    json fields = {{"id", id}};
     fields.update(TokenFields(text));
     tokenizer["added_tokens"].push_back(std::move(fields));
-    if (config.contains("added_tokens_decoder")) {
+    if (config.contains("added_tokens_decoder") && config["added_tokens_decoder"].is_object()) {
       config["added_tokens_decoder"][std::to_string(id)] = TokenFields(text);
     }
     added.texts.push_back(text);

@@ -78,8 +78,11 @@ absl::StatusOr<std::vector<bool>> WindowsByRule(const json& config, const Family
       return sliding;
     }
     case WindowRule::kPattern: {
-      FTUNE_ASSIGN_OR_RETURN(const int64_t every, FieldOr<int64_t>(config, "sliding_window_pattern",
-                                                                   family.default_window_pattern, file));
+      int64_t every = family.default_window_pattern;
+      // transformers ignores the key for Gemma 2.
+      if (family.rope == RopeRule::kLocal) {
+        FTUNE_ASSIGN_OR_RETURN(every, FieldOr<int64_t>(config, "sliding_window_pattern", every, file));
+      }
       if (every <= 0) return KeyError(file, "sliding_window_pattern", StrCat(every), "a positive integer");
       for (int64_t layer = 0; layer < model.num_layers; ++layer) sliding[layer] = (layer + 1) % every != 0;
       return sliding;

@@ -65,7 +65,13 @@ absl::Status GrowVocabulary(const LoadModelOptions& options, std::vector<PeftAda
   for (const PeftAdapter& adapter : adapters) {
     for (const std::string& name : ends) {
       const SourceTensor* saved = adapter.weights != nullptr ? adapter.weights->Find(name) : nullptr;
-      if (saved != nullptr && saved->shape.size() == 2) growth.rows = std::max(growth.rows, saved->shape[0]);
+      if (saved == nullptr || saved->shape.size() != 2) continue;
+      growth.rows = std::max(growth.rows, saved->shape[0]);
+      if (growth.ids.empty() || saved->shape[0] <= files.config.vocab_size) continue;
+      return UsageError({.file = saved->file,
+                         .key = "model.added_tokens",
+                         .message = "the adapter has added tokens already, to which no more can be added",
+                         .hint = "merge it first (ftune export --merge) and add tokens to the result"});
     }
   }
   if (growth.ids.empty() && growth.rows <= files.config.vocab_size) return absl::OkStatus();
@@ -147,7 +153,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
     storage.trainable_dtype = DType::kF32;
     if (adapters.size() > 1) storage.frozen_dtype = DType::kF32;
   }
-  const int64_t max_length = options.max_length > 0 ? options.max_length : config.max_position;
+  const int64_t max_length = options.max_length > 0 ? options.max_length : config.LongestText();
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
       max_length);

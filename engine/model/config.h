@@ -70,6 +70,11 @@ struct ModelConfig {
   std::vector<int32_t> eos_ids;  // config.json's and generation_config.json's together
   int32_t bos_id = -1;           // -1 = none
 
+  // Tokens of the longest text: dynamic scaling is for texts beyond max_position.
+  int64_t LongestText() const {
+    const double factor = rope.kind == RopeKind::kDynamic ? rope.factor : 1.0;
+    return static_cast<int64_t>(static_cast<double>(max_position) * factor);
+  }
   int64_t RotaryDim() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
   LayerRope RopeOf(int64_t layer) const {
     return layer_rope.empty() ? LayerRope::kGlobal : layer_rope[layer];

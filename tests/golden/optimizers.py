@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes fixtures/optimizers.safetensors: what PyTorch's and bitsandbytes' optimizers do to given weights with given
+"""Makes optimizers/values.safetensors: what PyTorch's and bitsandbytes' optimizers do to given weights with given
 gradients. `--check` compares with the tree and changes nothing. See README.md."""
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-PATH = Path(__file__).resolve().parent / "fixtures" / "optimizers.safetensors"
+PATH = Path(__file__).resolve().parent / "optimizers" / "values.safetensors"
 TOLERANCE = 1e-6
 SHAPES = {"wide": (24, 70), "tall": (70, 24), "vector": (65,), "large": (65, 64)}
 ONLY_8BIT = {"large"}  # enough for bitsandbytes to keep 8-bit state; its last block is short

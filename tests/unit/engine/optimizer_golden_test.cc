@@ -41,7 +41,7 @@ class Fixture {
  public:
   Fixture() {
     auto file =
-        SafetensorsFile::Open(StrCat(FTUNE_SOURCE_DIR, "/tests/golden/fixtures/optimizers.safetensors"));
+        SafetensorsFile::Open(StrCat(FTUNE_SOURCE_DIR, "/tests/golden/optimizers/values.safetensors"));
     REQUIRE_MESSAGE(file.ok(), std::string(file.status().message()));
     file_ = std::make_unique<SafetensorsFile>(*std::move(file));
   }
