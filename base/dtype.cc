@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/block_quant.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -17,7 +18,7 @@ struct Row {
   bool is_float;
 };
 
-constexpr std::array<Row, 24> kRows = {{
+constexpr std::array<Row, 27> kRows = {{
     {DType::kF32, "f32", "F32", "float32", 1, 4, true},
     {DType::kF16, "f16", "F16", "float16", 1, 2, true},
     {DType::kBF16, "bf16", "BF16", "bfloat16", 1, 2, true},
@@ -42,6 +43,9 @@ constexpr std::array<Row, 24> kRows = {{
     {DType::kQ5_K, "q5_k", "", "", 256, 176, true},
     {DType::kQ6_K, "q6_k", "", "", 256, 210, true},
     {DType::kIQ4_NL, "iq4_nl", "", "", 32, 18, true},
+    {DType::kNF4, "nf4", "", "", 64, 33, true},
+    {DType::kFP4, "fp4", "", "", 64, 33, true},
+    {DType::kInt8, "int8_blocks", "", "", 64, 68, true},
 }};
 
 const Row& RowOf(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -58,7 +62,10 @@ static_assert(RowsAreInEnumOrder());
 
 int64_t BlockSize(DType dtype) { return RowOf(dtype).block_size; }
 int64_t BlockBytes(DType dtype) { return RowOf(dtype).block_bytes; }
-int64_t BytesFor(DType dtype, int64_t count) { return count / BlockSize(dtype) * BlockBytes(dtype); }
+int64_t BytesFor(DType dtype, int64_t count) {
+  if (IsQuantizedWhole(dtype)) return BlockQuantLayout(dtype, count).bytes;
+  return count / BlockSize(dtype) * BlockBytes(dtype);
+}
 bool IsFloat(DType dtype) { return RowOf(dtype).is_float; }
 std::string_view Name(DType dtype) { return RowOf(dtype).name; }
 std::string_view SafetensorsName(DType dtype) { return RowOf(dtype).safetensors; }

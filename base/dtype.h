@@ -36,15 +36,26 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,
   kIQ4_NL,  // 32 values: fp16 scale, 16 bytes of indices into a table of 16 integers
+  // bitsandbytes' types for frozen weights, in memory only (base/block_quant.h): blocks of 64 values run on
+  // over the rows of a tensor, whose scales stand behind all of its codes.
+  kNF4,   // 4 bits, quantiles of a normal distribution; scales themselves in 8 bits
+  kFP4,   // 4 bits, sign, two of exponent, one of mantissa; scales likewise
+  kInt8,  // 8-bit dynamic map, f32 scales
 };
 
 // Values per block (1 for plain types).
 int64_t BlockSize(DType dtype);
 // Bytes of one block.
 int64_t BlockBytes(DType dtype);
-// Bytes of `count` values; `count` must be a multiple of BlockSize.
+// Bytes of `count` values; `count` must be a multiple of BlockSize, unless the type is quantised as a whole:
+// then they are the bytes of a tensor of that size.
 int64_t BytesFor(DType dtype, int64_t count);
 inline bool IsQuantized(DType dtype) { return BlockSize(dtype) > 1; }
+// True for types whose tensors are one piece: a part of one has no bytes of its own, only a place in the
+// whole.
+inline bool IsQuantizedWhole(DType dtype) {
+  return dtype == DType::kNF4 || dtype == DType::kFP4 || dtype == DType::kInt8;
+}
 // True for types whose values are real numbers that a weight may be stored in.
 bool IsFloat(DType dtype);
 

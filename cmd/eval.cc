@@ -19,7 +19,8 @@ namespace {
 struct Options {
   std::string model;
   std::string data;
-  std::string adapter;
+  std::vector<std::string> adapters;
+  std::string quantize;
   std::string chat_template = "auto";
   int64_t sequence_len = 2048;
   bool train_on_inputs = false;
@@ -27,10 +28,12 @@ struct Options {
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
-  if (!options.adapter.empty()) source.adapter = options.adapter;
+  source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.max_position);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, source.adapter, length));
+  FTUNE_ASSIGN_OR_RETURN(
+      ModelSession session,
+      OpenSession(source.model, {.max_length = length, .adapters = source.adapters}, options.quantize));
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
@@ -71,7 +74,12 @@ void AddEval(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a dataset");
   command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
   command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
-  command->add_option("--adapter", options->adapter, "A PEFT adapter's folder");
+  command
+      ->add_option("--adapter", options->adapters,
+                   "A PEFT adapter's folder; several: one on top of the other")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
   command->add_option("--sequence-len", options->sequence_len, "Longest sample, in tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))

@@ -22,7 +22,9 @@ namespace {
 
 struct Options {
   std::string source;
+  std::string quantize;
   std::string base;
+  std::vector<std::string> adapters;
   std::string out;
   std::string format = "hf";
   std::string dtype = "auto";
@@ -51,7 +53,7 @@ absl::StatusOr<const Format*> FindFormat(const std::string& name) {
 }
 
 // The type that most of the base is stored in; what is quantised becomes bf16.
-absl::StatusOr<DType> OutputType(const Options& options, const Format& format, const Model& model) {
+absl::StatusOr<DType> OutputType(const Options& options, const Format& format, const ModelFiles& files) {
   if (options.dtype != "auto") {
     const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
     if (dtype.ok() && format.writes(*dtype)) return dtype;
@@ -60,9 +62,9 @@ absl::StatusOr<DType> OutputType(const Options& options, const Format& format, c
                        .found = options.dtype,
                        .expected = std::string(format.types)});
   }
-  const Parameter* largest = nullptr;
-  for (const Parameter* p : model.parameters()) {
-    if (largest == nullptr || p->size() > largest->size()) largest = p;
+  const SourceTensor* largest = nullptr;
+  for (const SourceTensor& tensor : files.weights->tensors()) {
+    if (largest == nullptr || tensor.bytes.size() > largest->bytes.size()) largest = &tensor;
   }
   return IsQuantized(largest->dtype) ? DType::kBF16 : largest->dtype;
 }
@@ -94,9 +96,12 @@ absl::Status CheckTokenizer(const Tokenizer& own, const std::filesystem::path& w
 // written.
 absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::filesystem::path& written) {
   std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
-  std::erase_if(ids, [&](int32_t id) { return id >= session.loaded.files.config.vocab_size; });
+  const ModelConfig& config = session.loaded.files.config;
+  std::erase_if(ids, [&](int32_t id) { return id >= config.vocab_size; });
+  // The model has no more positions than its context.
+  ids.resize(std::min(ids.size(), static_cast<size_t>(config.max_position)));
   const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, std::nullopt, 0));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}, ""));
   const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
   double worst = 0.0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -117,9 +122,10 @@ absl::Status Write(const Options& options, const Format& format, DType dtype, in
                    ModelSession& session) {
   const bool gguf = format.name == "gguf";
   // What GGUF quantises is summed in f32 and rounded once.
+  const LoadedModel& loaded = session.loaded;
   const std::vector<OutputTensor> tensors =
-      ModelTensors(*session.backend, Stream(), *session.loaded.model, gguf ? DType::kF32 : dtype,
-                   session.loaded.lora_scale());
+      ModelTensors(*session.backend, Stream(), *loaded.model, gguf ? DType::kF32 : dtype,
+                   loaded.targets ? &*loaded.targets : nullptr);
   if (!gguf) return WriteHfModel(session.loaded.files, options.out, tensors, shard_bytes);
   FTUNE_RETURN_IF_ERROR(WriteGgufModel(session.loaded.files, options.out, tensors, dtype));
   return CheckTokenizer(*session.tokenizer, options.out);
@@ -134,22 +140,33 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .found = options.shard_size,
                        .expected = "a size such as 5GB or 500MB"});
   }
-  FTUNE_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(options.source, options.base));
-  if (run.adapter && !options.merge) {
+  FTUNE_ASSIGN_OR_RETURN(RunModel run, FindRunModel(options.source, options.base));
+  if (!options.adapters.empty() && !options.merge) {
+    return UsageError({.file = "command line",
+                       .key = "--adapter",
+                       .message = "an adapter can only be merged",
+                       .hint = "give --merge too"});
+  }
+  if (!run.adapters.empty() && !options.merge) {
     return UsageError({.file = "command line",
                        .key = "--merge",
                        .message = StrCat(options.source, " is an adapter, which is in PEFT's format already"),
                        .hint = "give --merge for a model with the adapter's change in its weights"});
   }
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(run.model, run.adapter, 0));
-  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *format, *session.loaded.model));
+  run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
+  FTUNE_ASSIGN_OR_RETURN(
+      ModelSession session,
+      OpenSession(run.model, {.adapters = run.adapters, .for_merging = true}, options.quantize));
+  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *format, session.loaded.files));
   FTUNE_RETURN_IF_ERROR(Write(options, *format, dtype, *shard_bytes, session));
   FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, options.out));
 
   if (!invocation.json) {
     std::printf("%s: %s, %s; largest logit difference to what was exported: %.3g\n", options.out.c_str(),
-                run.adapter ? "base and adapter merged" : "model", std::string(Name(dtype)).c_str(),
-                difference);
+                run.adapters.empty()       ? "model"
+                : run.adapters.size() == 1 ? "base and adapter merged"
+                                           : "base and adapters merged",
+                std::string(Name(dtype)).c_str(), difference);
   }
   return CommandResult{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
 }
@@ -162,6 +179,12 @@ void AddExport(CLI::App& app, Invocation& invocation) {
   command->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model")
       ->required();
   command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
+  command
+      ->add_option("--adapter", options->adapters,
+                   "An adapter to merge into the source; several are merged in the order given")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--out", options->out, "The folder to write, or for gguf the file")->required();
   command->add_option("--format", options->format, "hf (a folder) or gguf (one file)")->capture_default_str();
   command

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/model_session.h"
+#include "cmd/prompt.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
 
@@ -19,7 +20,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string adapter;
+  std::vector<std::string> adapters;
+  std::string quantize;
   std::string prompt;
   std::string chat;
   std::string chat_template = "auto";
@@ -30,11 +32,7 @@ absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tok
   if (options.chat.empty()) return tokenizer.Encode(options.prompt, {.add_special_tokens = true}).ids;
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
                          LoadChatTemplate(options.chat_template, tokenizer, options.model));
-  ChatInput input;
-  input.messages.push_back({{"role", "user"}, {"content", options.chat}});
-  input.add_generation_prompt = true;
-  FTUNE_ASSIGN_OR_RETURN(const std::string text, chat_template->Render(input));
-  return tokenizer.Encode(text).ids;
+  return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 
 // Prints text as its tokens come. A token may end inside a character: only what further tokens cannot change
@@ -93,14 +91,13 @@ absl::Status CheckOptions(const Options& options) {
 absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation) {
   FTUNE_RETURN_IF_ERROR(CheckOptions(options));
   FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
-  if (!options.adapter.empty()) source.adapter = options.adapter;
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session, OpenSession(source.model, source.adapter, 0));
+  source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
+  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
+                         OpenSession(source.model, {.adapters = source.adapters}, options.quantize));
   const ModelConfig& config = session.loaded.files.config;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptIds(options, *session.tokenizer));
 
-  options.generate.stop_ids = config.eos_ids;
-  if (session.tokenizer->special().eos)
-    options.generate.stop_ids.push_back(session.tokenizer->special().eos->id);
+  options.generate.stop_ids = StopIds(config, *session.tokenizer);
   TextStream stream(*session.tokenizer, !invocation.json);
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
                          Generate(*session.backend, Stream(), *session.loaded.model, config.max_position,
@@ -118,7 +115,12 @@ void AddGenerate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "Text from a model");
   command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
-  command->add_option("--adapter", options->adapter, "A PEFT adapter's folder");
+  command
+      ->add_option("--adapter", options->adapters,
+                   "A PEFT adapter's folder; several: one on top of the other")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddQuantizeOption(*command, options->quantize);
   command->add_option("--prompt", options->prompt, "Text to go on from, as it is");
   command->add_option("--chat", options->chat, "A user's message, put into the model's chat template");
   command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");

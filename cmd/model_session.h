@@ -1,9 +1,9 @@
 // What the commands that use a finished model have in common: a device, the model, its tokenizer.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,10 +19,13 @@ struct ModelSession {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-// `model` is a model's folder or a .gguf file, `adapter` a PEFT folder. max_length as in LoadModelOptions.
-absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model,
-                                         const std::optional<std::filesystem::path>& adapter,
-                                         int64_t max_length);
+// `model` is a model's folder or a .gguf file. `options` as LoadModel has them, but for `quantize`: that is
+// what --quantize says, or, where it says nothing, how the adapters' base was quantised.
+absl::StatusOr<ModelSession> OpenSession(const std::filesystem::path& model, LoadModelOptions options,
+                                         const std::string& quantize);
+
+// Declares --quantize.
+void AddQuantizeOption(CLI::App& command, std::string& quantize);
 
 // A CPU device with all cores.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);

@@ -46,10 +46,30 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
-  recipe.data.sequence_len = std::min(recipe.data.sequence_len, files.config.max_position);
-
+  int64_t context = files.config.max_position;
+  if (recipe.model.rope_scaling) {
+    FTUNE_ASSIGN_OR_RETURN(const ModelContext scaled, ScaledContext(loaded, files.config));
+    context = scaled.max_position;
+  }
   RunData data;
-  FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(recipe.model.path));
+  if (recipe.data.sequence_len > context) {
+    data.notes.push_back(StrCat("data.sequence_len is capped to ", context, ", the model's context"));
+    recipe.data.sequence_len = context;
+  }
+  ModelConfig config = files.config;
+  std::filesystem::path tokenizer = recipe.model.path;
+  if (!recipe.model.added_tokens.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Create());
+    FTUNE_ASSIGN_OR_RETURN(data.added,
+                           WriteExtendedTokenizer(files, recipe.model.added_tokens, folder.path()));
+    tokenizer = folder.path();
+    data.tokenizer_folder.emplace(std::move(folder));
+    config.vocab_size = std::max(config.vocab_size, data.added->rows());
+    data.notes.push_back(StrCat("added tokens: ", data.added->ids.size(), " of ",
+                                recipe.model.added_tokens.size(), " are new; the model has ",
+                                config.vocab_size, " rows for tokens"));
+  }
+  FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   const SampleOptions options = ToSampleOptions(recipe.data);
   const auto load = [&](const std::vector<DataSource>& sources) {
@@ -69,8 +89,8 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded) {
     data.evaluation = std::make_shared<Dataset>(std::move(split.evaluation));
   }
   data.train = std::make_shared<Dataset>(std::move(rows));
-  FTUNE_RETURN_IF_ERROR(CheckIds(*data.train, files.config, recipe.model.path));
-  if (data.evaluation) FTUNE_RETURN_IF_ERROR(CheckIds(*data.evaluation, files.config, recipe.model.path));
+  FTUNE_RETURN_IF_ERROR(CheckIds(*data.train, config, recipe.model.path));
+  if (data.evaluation) FTUNE_RETURN_IF_ERROR(CheckIds(*data.evaluation, config, recipe.model.path));
   return data;
 }
 

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/scratch_folder.h"
 #include "cmd/recipe/load.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
 #include "data/tokenizer/tokenizer.h"
+#include "engine/format/added_tokens.h"
 #include "engine/model/config.h"
 
 namespace ftune {
@@ -18,6 +23,10 @@ struct RunData {
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
+  std::vector<std::string> notes;             // what a user should be told
+  // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
+  std::optional<AddedTokens> added;
+  std::optional<ScratchFolder> tokenizer_folder;
 
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null

@@ -81,7 +81,7 @@ absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string&
   const RunPaths run(source);
   fs::path folder = source;
   if (fs::exists(run.recipe())) {
-    if (fs::exists(run.model() / "config.json")) return RunModel{run.model(), std::nullopt};
+    if (fs::exists(run.model() / "config.json")) return RunModel{run.model(), {}};
     if (!fs::exists(run.adapter() / "adapter_config.json")) {
       return DataError({.file = source.string(),
                         .message = "this run has neither an adapter nor a model yet",
@@ -89,9 +89,9 @@ absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string&
     }
     folder = run.adapter();
   }
-  if (!fs::exists(folder / "adapter_config.json")) return RunModel{source, std::nullopt};
+  if (!fs::exists(folder / "adapter_config.json")) return RunModel{source, {}};
 
-  RunModel found{base, folder};
+  RunModel found{base, {folder}};
   if (base.empty()) {
     FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ReadPeftConfig(folder));
     found.model = config.base_model;

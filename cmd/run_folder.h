@@ -3,8 +3,8 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -49,8 +49,8 @@ class RunFolder {
 
 // What a run's folder, an adapter's folder or a model stands for.
 struct RunModel {
-  std::filesystem::path model;  // the model itself, or the adapter's base
-  std::optional<std::filesystem::path> adapter;
+  std::filesystem::path model;                  // the model itself, or the adapter's base
+  std::vector<std::filesystem::path> adapters;  // one, or none
 };
 // `base`, where not empty, replaces the base that an adapter names.
 absl::StatusOr<RunModel> FindRunModel(const std::filesystem::path& source, const std::string& base);

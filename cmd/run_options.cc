@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <regex>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/adapter_options.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
+#include "cmd/run_folder.h"
+#include "engine/adapter/module_pattern.h"
+#include "engine/format/adapter_base.h"
+#include "engine/format/quantized_weights.h"
+#include "engine/format/rope_reader.h"
 
 namespace ftune {
 namespace {
@@ -50,93 +55,73 @@ ExcessTokens ToExcessTokens(const Auto<ExcessLength>& strategy) {
   return ExcessTokens::kAuto;
 }
 
-DType ToDType(WeightType type) {
+std::optional<DType> ToDType(Quantization quantize) {
+  switch (quantize) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kNf4:
+      return DType::kNF4;
+    case Quantization::kFp4:
+      return DType::kFP4;
+    case Quantization::kInt8:
+      return DType::kInt8;
+  }
+  return std::nullopt;
+}
+
+const char* TypeName(RopeType type) {
   switch (type) {
-    case WeightType::kFp32:
-      return DType::kF32;
-    case WeightType::kBf16:
-      return DType::kBF16;
-    case WeightType::kFp16:
-      return DType::kF16;
-  }
-  return DType::kF32;
-}
-
-LoraOptions ToLoraOptions(const AdapterSection& adapter) {
-  LoraOptions options;
-  options.rank = adapter.lora_r;
-  options.alpha = *adapter.lora_alpha;
-  options.dropout = adapter.lora_dropout;
-  switch (adapter.target_modules.kind) {
-    case TargetModules::Kind::kAllLinear:
-      options.target_modules = std::string("all-linear");
-      break;
-    case TargetModules::Kind::kNames:
-      options.target_modules = adapter.target_modules.names;
-      break;
-    case TargetModules::Kind::kRegex:
-      options.target_modules = adapter.target_modules.regex;
-      break;
-  }
-  return options;
-}
-
-absl::StatusOr<RopeConfig> ToRope(const LoadedRecipe& loaded, const RopeScaling& scaling, double theta,
-                                  int64_t max_position) {
-  RopeConfig rope;
-  rope.theta = theta;
-  rope.factor = scaling.factor;
-  rope.low_freq_factor = scaling.low_freq_factor;
-  rope.high_freq_factor = scaling.high_freq_factor;
-  rope.original_max_position = scaling.original_max_position_embeddings.value_or(max_position);
-  switch (scaling.rope_type) {
     case RopeType::kDefault:
-      rope.kind = RopeKind::kDefault;
-      return rope;
+      return "default";
     case RopeType::kLinear:
-      rope.kind = RopeKind::kLinear;
-      return rope;
+      return "linear";
+    case RopeType::kDynamic:
+      return "dynamic";
+    case RopeType::kYarn:
+      return "yarn";
+    case RopeType::kLongRope:
+      return "longrope";
     case RopeType::kLlama3:
-      rope.kind = RopeKind::kLlama3;
-      return rope;
-    default:
-      break;
+      return "llama3";
   }
-  ErrorDetail detail = loaded.At("model.rope_scaling");
-  detail.message = "this kind of scaling is not available";
-  detail.expected = "default, linear or llama3";
-  return UsageError(detail);
+  return "default";
 }
 
 // Frozen parameters by the recipe's regular expressions, which may match any part of a name.
-absl::StatusOr<std::vector<std::regex>> CompileFreeze(const LoadedRecipe& loaded) {
-  std::vector<std::regex> patterns;
-  for (const std::string& text : loaded.recipe.train.freeze) {
-    try {
-      patterns.emplace_back(text);
-    } catch (const std::regex_error& error) {
-      ErrorDetail detail = loaded.At("train.freeze");
-      detail.found = StrCat("'", text, "' (", error.what(), ")");
-      detail.expected = "a regular expression of parameter names";
-      return UsageError(detail);
-    }
+absl::StatusOr<std::vector<ModulePattern>> CompileFreeze(const TrainSection& train) {
+  std::vector<ModulePattern> patterns;
+  for (const std::string& text : train.freeze) {
+    FTUNE_ASSIGN_OR_RETURN(ModulePattern pattern, ModulePattern::Compile(text));
+    patterns.push_back(std::move(pattern));
   }
   return patterns;
 }
 
-absl::Status ApplyInitFrom(const LoadedRecipe& loaded, ModelPlan& plan) {
+// model.init_from: a model's folder, an adapter's, or a run's, which stands for what it made.
+absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan) {
   const std::filesystem::path from = *loaded.recipe.model.init_from;
-  const bool is_adapter = std::filesystem::exists(from / "adapter_config.json");
-  if (is_adapter && !loaded.recipe.adapter) {
+  FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.path));
+  if (source.adapters.empty()) {
+    plan.model_path = source.model;
+    return absl::OkStatus();
+  }
+  const std::filesystem::path& folder = source.adapters.front();
+  if (!loaded.recipe.adapter) {
     ErrorDetail detail = loaded.At("model.init_from");
     detail.found = "the folder of an adapter, in a recipe without one";
     detail.expected = "a model's folder, or a recipe with an adapter section";
     return UsageError(detail);
   }
-  if (is_adapter) {
-    plan.options.lora_folder = from;
-  } else {
-    plan.model_path = from;
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
+  FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, folder, base.config));
+  plan.options.adapters = {folder};
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
+  if (quantize != plan.options.quantize) {
+    ErrorDetail detail = loaded.At("adapter.quantize");
+    detail.found = QuantizationName(plan.options.quantize);
+    detail.expected =
+        StrCat(QuantizationName(quantize), ", which the adapter in model.init_from was trained on");
+    return UsageError(detail);
   }
   return absl::OkStatus();
 }
@@ -154,6 +139,24 @@ RecomputePolicy ToRecomputePolicy(const ActivationCheckpointing& recipe) {
       return {Mode::kEveryNth, static_cast<int>(recipe.every_nth)};
   }
   return {};
+}
+
+OptimizerKind ToOptimizerKind(OptimizerName name) {
+  switch (name) {
+    case OptimizerName::kAdamW:
+      return OptimizerKind::kAdamW;
+    case OptimizerName::kSgd:
+      return OptimizerKind::kSgd;
+    case OptimizerName::kLion:
+      return OptimizerKind::kLion;
+    case OptimizerName::kAdafactor:
+      return OptimizerKind::kAdafactor;
+    case OptimizerName::kMuon:
+      return OptimizerKind::kMuon;
+    case OptimizerName::kAdamW8bit:
+      return OptimizerKind::kAdamW8bit;
+  }
+  return OptimizerKind::kAdamW;
 }
 
 LrSchedule ToLrSchedule(LrSchedulerName name) {
@@ -186,6 +189,32 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
   return loaded;
 }
 
+absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {
+  const RopeScaling& scaling = *loaded.recipe.model.rope_scaling;
+  if (!config.architecture->names.positions.empty()) {
+    ErrorDetail detail = loaded.At("model.rope_scaling");
+    detail.message = StrCat("a ", config.model_type, " model has no rotary positions to scale");
+    return UsageError(std::move(detail));
+  }
+  // As config.json would have it, so that one reader knows what each kind needs.
+  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)},
+                               {"factor", scaling.factor},
+                               {"low_freq_factor", scaling.low_freq_factor},
+                               {"high_freq_factor", scaling.high_freq_factor}};
+  if (scaling.original_max_position_embeddings) {
+    parameters["original_max_position_embeddings"] = *scaling.original_max_position_embeddings;
+  }
+  const RopeDefaults defaults = {
+      .theta = config.rope.theta, .max_position = config.max_position, .rotary_dim = config.RotaryDim()};
+  ModelContext context;
+  FTUNE_ASSIGN_OR_RETURN(context.rope,
+                         ReadRopeParameters(parameters, defaults, "model.rope_scaling", loaded.file));
+  const int64_t trained = scaling.original_max_position_embeddings.value_or(config.max_position);
+  const int64_t scaled = std::llround(static_cast<double>(trained) * scaling.factor);
+  context.max_position = std::max(config.max_position, scaled);
+  return context;
+}
+
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
@@ -211,7 +240,7 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe) {
           .max_steps = recipe.train.max_steps};
 }
 
-absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded) {
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
   const Recipe& recipe = loaded.recipe;
   ModelPlan plan;
   plan.model_path = recipe.model.path;
@@ -219,40 +248,51 @@ absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded) {
   options.max_length = recipe.data.sequence_len;
   options.seed = static_cast<uint64_t>(recipe.train.seed);
   options.trainable_dtype = ToDType(*recipe.precision.weights);
-  if (recipe.adapter && !recipe.train.freeze.empty()) {
-    ErrorDetail detail = loaded.At("train.freeze");
-    detail.found = "patterns, in a recipe with an adapter";
-    detail.expected =
-        "none: the base is frozen already; choose what the adapter sits on with adapter.target_modules";
-    return UsageError(detail);
-  }
   if (recipe.adapter) {
-    options.new_lora = ToLoraOptions(*recipe.adapter);
-    options.trainable = [](const std::string&) { return false; };
+    options.lora = ToLoraOptions(*recipe.adapter);
+    options.quantize = ToDType(*recipe.adapter->quantize);
   } else {
-    FTUNE_ASSIGN_OR_RETURN(const std::vector<std::regex> frozen, CompileFreeze(loaded));
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<ModulePattern> frozen, CompileFreeze(recipe.train));
     options.trainable = [frozen](const std::string& name) {
       return std::none_of(frozen.begin(), frozen.end(),
-                          [&](const std::regex& pattern) { return std::regex_search(name, pattern); });
+                          [&](const ModulePattern& pattern) { return pattern.MatchesPart(name); });
     };
   }
   // A frozen base stays as it is in the file unless the recipe names a type.
   if (loaded.places.contains("precision.weights")) options.frozen_dtype = options.trainable_dtype;
   if (recipe.model.rope_scaling) {
     FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
-    FTUNE_ASSIGN_OR_RETURN(options.rope, ToRope(loaded, *recipe.model.rope_scaling, files.config.rope.theta,
-                                                files.config.max_position));
+    FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, files.config));
   }
   if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan));
   return plan;
 }
 
-OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer) {
-  return {.kind = optimizer.name == OptimizerName::kSgd ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
-          .beta1 = static_cast<float>(optimizer.beta1),
-          .beta2 = static_cast<float>(optimizer.beta2),
-          .eps = static_cast<float>(optimizer.eps),
-          .weight_decay = static_cast<float>(optimizer.weight_decay)};
+DType ToDType(WeightType type) {
+  switch (type) {
+    case WeightType::kFp32:
+      return DType::kF32;
+    case WeightType::kBf16:
+      return DType::kBF16;
+    case WeightType::kFp16:
+      return DType::kF16;
+  }
+  return DType::kF32;
+}
+
+OptimizerOptions ToOptimizerOptions(const Recipe& recipe) {
+  const OptimizerSection& optimizer = recipe.optimizer;
+  const auto number = [](const Auto<double>& value) { return static_cast<float>(value.value_or(0.0)); };
+  return {.kind = ToOptimizerKind(optimizer.name),
+          .beta1 = number(optimizer.beta1),
+          .beta2 = number(optimizer.beta2),
+          .eps = number(optimizer.eps),
+          .momentum = number(optimizer.momentum),
+          .muon_scale =
+              optimizer.adjust_lr == AdjustLr::kOriginal ? MuonScale::kOriginal : MuonScale::kMatchRmsAdamW,
+          .weight_decay = static_cast<float>(optimizer.weight_decay),
+          .master = recipe.precision.master == MasterWeights::kFp32,
+          .seed = static_cast<uint64_t>(recipe.train.seed)};
 }
 
 TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
@@ -261,7 +301,13 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   options.step.seed = static_cast<uint64_t>(recipe.train.seed);
   options.step.max_grad_norm = std::nullopt;
   if (optimizer.max_grad_norm) options.step.max_grad_norm = static_cast<float>(*optimizer.max_grad_norm);
+  options.step.label_smoothing = static_cast<float>(recipe.train.label_smoothing);
+  options.step.neftune_alpha = static_cast<float>(recipe.train.neftune_noise_alpha.value_or(0.0));
+  options.early_stopping_patience = recipe.train.early_stopping_patience;
   options.step.recompute = ToRecomputePolicy(recipe.memory.activation_checkpointing);
+  if (recipe.precision.weights == WeightType::kFp16) {
+    options.step.loss_scaler = LossScalerOptions{.constant = recipe.precision.loss_scale};
+  }
 
   LrOptions& rate = options.learning_rate;
   rate.schedule = ToLrSchedule(optimizer.lr_scheduler);
@@ -270,8 +316,7 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   rate.total_steps = plan.total_steps();
   rate.warmup_steps = optimizer.warmup_steps
                           ? *optimizer.warmup_steps
-                          : static_cast<int64_t>(std::ceil(optimizer.warmup_ratio.value_or(0.0) *
-                                                           static_cast<double>(plan.total_steps())));
+                          : WarmupSteps(optimizer.warmup_ratio.value_or(0.0), plan.total_steps());
   options.eval_steps = EvalSteps(recipe.train, plan);
   options.eval_on_start = recipe.train.eval_on_start;
   options.report_every = recipe.log.every;

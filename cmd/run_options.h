@@ -8,7 +8,6 @@
 #include "cmd/recipe/load.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
-#include "engine/adapter/lora.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/train/trainer.h"
@@ -22,15 +21,19 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 DataPlanOptions ToPlanOptions(const Recipe& recipe);
 
-// model.init_from may be an adapter's folder (for a recipe with an adapter) or a model's; `model_path` is
-// what to load.
+// model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;
+// `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled in.
 struct ModelPlan {
   std::string model_path;
   LoadModelOptions options;
 };
-absl::StatusOr<ModelPlan> ToModelPlan(const LoadedRecipe& loaded);
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded);
 
-OptimizerOptions ToOptimizerOptions(const OptimizerSection& optimizer);
+// What a recipe's model.rope_scaling, which it has, makes of the model's positions.
+absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);
+
+DType ToDType(WeightType type);
+OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
 // `plan` tells the steps of an epoch and of the run.
 TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
 

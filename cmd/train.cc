@@ -5,22 +5,27 @@
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <regex>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
 #include "cmd/report/run_log.h"
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
+#include "cmd/run_observer.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "engine/adapter/loraplus.h"
+#include "engine/adapter/module_pattern.h"
+#include "engine/format/adapter_base.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
@@ -31,24 +36,7 @@ struct Options {
   bool force = false;
   bool print = false;
   bool dry_run = false;
-};
-
-// Sends reports to the log and to the display.
-class Reporter final : public TrainObserver {
- public:
-  Reporter(RunLog& log, Progress& progress) : log_(log), progress_(progress) {}
-  void OnStep(const StepReport& report) override {
-    log_.Step(report);
-    progress_.Step(report);
-  }
-  void OnEval(const EvalReport& report) override {
-    log_.Eval(report);
-    progress_.Eval(report);
-  }
-
- private:
-  RunLog& log_;
-  Progress& progress_;
+  bool lr_range_test = false;
 };
 
 absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
@@ -68,9 +56,9 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   ErrorDetail detail = loaded.At("train.freeze");
   const std::vector<const Parameter*> parameters = model.parameters();
   for (const std::string& text : loaded.recipe.train.freeze) {
-    const std::regex pattern(text);
+    FTUNE_ASSIGN_OR_RETURN(const ModulePattern pattern, ModulePattern::Compile(text));
     const bool used = std::any_of(parameters.begin(), parameters.end(),
-                                  [&](const Parameter* p) { return std::regex_search(p->name, pattern); });
+                                  [&](const Parameter* p) { return pattern.MatchesPart(p->name); });
     if (used) continue;
     detail.found = StrCat("'", text, "', which matches no parameter");
     detail.expected =
@@ -85,18 +73,33 @@ absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   return UsageError(detail);
 }
 
+// The rows of added tokens mean nothing until they are learned.
+absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
+  const ModuleNames& names = model.config().architecture->names;
+  for (const std::string_view module : {names.embedding, names.head}) {
+    const Parameter* p = model.Find(StrCat(module, ".weight"));
+    if (p == nullptr || p->trainable) continue;
+    ErrorDetail detail = loaded.At("train.freeze");
+    detail.message = StrCat("it freezes ", p->name, ", whose rows for model.added_tokens must be learned");
+    detail.hint = "leave it out of train.freeze, or add no tokens";
+    return UsageError(detail);
+  }
+  return absl::OkStatus();
+}
+
 // What a finished or stopped run leaves: the adapter, or the model. Returns where.
 absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
                                                  const RunPaths& paths) {
   if (loaded.lora) {
+    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
     FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files.path.string(), paths.adapter()));
+                                   loaded.files, paths.adapter()));
     FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
     return paths.adapter();
   }
-  const DType dtype = *recipe.precision.weights == WeightType::kBf16 ? DType::kBF16 : DType::kF32;
-  FTUNE_RETURN_IF_ERROR(
-      WriteHfModel(loaded.files, paths.model(), ModelTensors(backend, Stream(), *loaded.model, dtype, 0.0)));
+  const DType dtype = ToDType(*recipe.precision.weights);
+  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
+                                     ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
   return paths.model();
 }
 
@@ -123,11 +126,12 @@ class TrainRun {
 
   absl::StatusOr<CommandResult> Run() {
     FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
+    if (options_.lr_range_test) PrepareRangeTest(loaded_recipe_.recipe);
     if (options_.print) {
       std::printf("%s", ToYaml(recipe()).c_str());
       return CommandResult{};
     }
-    FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded_recipe_));
+    FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded_recipe_));
 
     std::optional<RunFolder> folder;
     if (!options_.dry_run) {
@@ -138,7 +142,13 @@ class TrainRun {
     if (options_.dry_run) return DryRunResult();
 
     stop_.emplace();  // before the device starts its threads
-    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    if (data_.added) {
+      model_plan.options.growth = {
+          .rows = data_.added->rows(), .known = data_.added->known, .ids = data_.added->ids};
+      model_plan.options.tokenizer_folder = data_.tokenizer_folder->path();
+    }
+    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan, folder->paths()));
+    if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
@@ -151,6 +161,7 @@ class TrainRun {
 
   absl::Status PrepareData() {
     FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_));
+    for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
@@ -163,6 +174,11 @@ class TrainRun {
       evaluation_.emplace(std::move(evaluation));
       progress_.Say(StrCat("evaluation: ", DescribeDataset(*data_.evaluation)));
     }
+    FTUNE_ASSIGN_OR_RETURN(
+        PromptSampler sampler,
+        PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
+                              recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get()));
+    sampler_.emplace(std::move(sampler));
     return absl::OkStatus();
   }
 
@@ -174,24 +190,94 @@ class TrainRun {
                      {"exit", 0}}};
   }
 
-  absl::Status PrepareModel(const ModelPlan& model_plan) {
+  absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
-    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe().optimizer));
+    if (data_.added && !data_.added->ids.empty()) {
+      FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_recipe_, *model_.model));
+    }
+    if (model_.quantize) progress_.Say(DescribeQuantized());
+    if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
+      const AdapterSection& adapter = *recipe().adapter;
+      const double peak = *recipe().optimizer.learning_rate;
+      SetLoraPlusRates(model_.model->parameters(),
+                       {.ratio = *adapter.loraplus_lr_ratio,
+                        .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
+    }
+    FTUNE_RETURN_IF_ERROR(MakeOptimizer(paths));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
   }
 
+  absl::Status MakeOptimizer(const RunPaths& paths) {
+    const OptimizerOptions options = ToOptimizerOptions(recipe());
+    if (recipe().memory.offload == Offload::kNone) {
+      optimizer_ = std::make_unique<Optimizer>(*backend_, Stream(), *model_.model, options);
+      return absl::OkStatus();
+    }
+    FTUNE_ASSIGN_OR_RETURN(optimizer_, Optimizer::CreateOffloaded(*backend_, Stream(), *model_.model, options,
+                                                                  {.disk = {.folder = paths.folder}}));
+    if (const StateDisk* disk = optimizer_->disk()) {
+      progress_.Say(absl::StrFormat("optimizer states: %.1f MiB in %s (%s)",
+                                    static_cast<double>(disk->file_bytes()) / (1 << 20),
+                                    paths.folder.string(), disk->method()));
+    } else {
+      progress_.Say("memory.offload: this optimizer keeps nothing, so nothing is moved");
+    }
+    return absl::OkStatus();
+  }
+
+  std::string DescribeQuantized() const {
+    const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+    constexpr double kMiB = 1 << 20;
+    std::string text = absl::StrFormat(
+        "quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+        std::string(QuantizationName(model_.quantize)), weights.count,
+        static_cast<double>(weights.source_bytes) / kMiB, static_cast<double>(weights.bytes) / kMiB);
+    if (weights.twice > 0) {
+      StrAppend(text, "; ", weights.twice,
+                " were quantised in the file already and are rounded a second time");
+    }
+    return text;
+  }
+
+  void WarnOfWarmup(const LrOptions& rate) {
+    if (rate.warmup_steps < rate.total_steps || rate.total_steps == 0) return;
+    progress_.Say(absl::StrFormat(
+        "warning: the warm-up of %d steps is as long as the run of %d steps: the learning rate never "
+        "reaches %g; lower optimizer.warmup_steps",
+        rate.warmup_steps, rate.total_steps, rate.peak));
+  }
+
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
     log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
-    Reporter reporter(log, progress_);
+    RunObserver observer(log, progress_);
+    if (!sampler_->empty()) {
+      observer.set_answers([this] { return sampler_->Answer(*backend_, Stream(), *model_.model); });
+    }
+    // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
+    const bool keeps_best = recipe().train.early_stopping_patience.has_value();
+    std::filesystem::path saved;
+    const auto save = [&](int64_t step) -> absl::Status {
+      FTUNE_ASSIGN_OR_RETURN(saved, SaveResult(*backend_, model_, recipe(), paths));
+      log.Save(step, saved);
+      return absl::OkStatus();
+    };
+    if (keeps_best) observer.set_on_best(save);
+
+    const TrainerOptions options = ToTrainerOptions(recipe(), *plan_);
+    WarnOfWarmup(options.learning_rate);
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
-                    evaluation_ ? &*evaluation_ : nullptr, ToTrainerOptions(recipe(), *plan_), reporter);
+                    evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
                            trainer.Run([this] { return stop_->received() != 0; }));
-    FTUNE_ASSIGN_OR_RETURN(const std::filesystem::path saved, SaveResult(*backend_, model_, recipe(), paths));
-    log.Save(summary.steps, saved);
+    if (saved.empty()) FTUNE_RETURN_IF_ERROR(save(summary.steps));
+    if (keeps_best && summary.best_loss) {
+      progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
+                                    summary.early ? "no better evaluation: stopped early" : "all steps done",
+                                    summary.best_step, *summary.best_loss));
+    }
 
     const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
     const auto number = [](const std::optional<double>& x) {
@@ -219,6 +305,21 @@ class TrainRun {
     return result;
   }
 
+  absl::StatusOr<CommandResult> TestLearningRates(const RunPaths& paths) {
+    LrRangeTest test(progress_);
+    TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
+    trainer_options.learning_rate = LrRangeTest::Schedule();
+    trainer_options.eval_on_start = false;
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_, nullptr, trainer_options, test);
+    const absl::StatusOr<TrainSummary> summary =
+        trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
+    // At some rate the loss is no longer a number: the test ends there, as at any divergence.
+    if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))
+      return summary.status();
+    FTUNE_ASSIGN_OR_RETURN(const LrRangeResult result, test.Result());
+    return ReportRangeTest(result, paths.folder, json_);
+  }
+
   const Options& options_;
   bool json_;
   Progress progress_;
@@ -226,10 +327,11 @@ class TrainRun {
   RunData data_;
   std::optional<DataPlan> plan_;
   std::optional<DataPlan> evaluation_;
+  std::optional<PromptSampler> sampler_;
   std::optional<StopSignal> stop_;
   std::unique_ptr<Backend> backend_;
   LoadedModel model_;
-  std::optional<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace
@@ -242,6 +344,9 @@ void AddTrain(CLI::App& app, Invocation& invocation) {
   command->add_flag("--force", options->force, "Replace the run that output_dir has");
   command->add_flag("--print", options->print, "Print the resolved recipe and do nothing");
   command->add_flag("--dry-run", options->dry_run, "Read the data and plan the steps, but do not train");
+  command->add_flag(
+      "--lr-range-test", options->lr_range_test,
+      "Train a little at rising learning rates, plot the loss and suggest one; keep no weights");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return TrainRun(*options, invocation).Run(); };
   });

@@ -1,8 +1,11 @@
 #include "cmd/recipe/checks.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/strings.h"
+#include "engine/adapter/module_pattern.h"
 
 namespace ftune {
 namespace {
@@ -49,6 +52,10 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.train.early_stopping_patience && !r.data.has_evaluation(); },
        "there is no evaluation data",
        "add data.eval or data.val_set_size"},
+      {{"train.sample_prompts", "data.eval", "data.val_set_size"},
+       [](const Recipe& r) { return !r.train.sample_prompts.empty() && !r.data.has_evaluation(); },
+       "there is no evaluation data, and prompts are answered at evaluations",
+       "add data.eval or data.val_set_size"},
       {{"adapter.quantize", "adapter.kind"},
        [](const Recipe& r) {
          return r.adapter && r.adapter->kind == AdapterKind::kQlora &&
@@ -56,12 +63,50 @@ std::vector<Rule> Rules() {
        },
        "found none with kind: qlora, which is lora on quantised weights",
        "write kind: lora, or leave quantize out"},
+      {{"train.freeze", "adapter.target_modules"},
+       [](const Recipe& r) { return r.adapter && !r.train.freeze.empty(); },
+       "found patterns, in a recipe with an adapter, whose base is frozen already",
+       "remove it; adapter.target_modules says what the adapter sits on"},
+      {{"adapter.loraplus_lr_embedding", "adapter.loraplus_lr_ratio"},
+       [](const Recipe& r) {
+         return r.adapter && r.adapter->loraplus_lr_embedding && !r.adapter->loraplus_lr_ratio;
+       },
+       "has no effect without adapter.loraplus_lr_ratio",
+       "set that, or remove it"},
       {{"optimizer.min_lr_ratio", "optimizer.lr_scheduler"},
        [](const Recipe& r) {
          return r.optimizer.min_lr_ratio > 0 && r.optimizer.lr_scheduler == LrSchedulerName::kConstant;
        },
        "has no effect with lr_scheduler: constant",
        "choose cosine or linear, or remove it"},
+      {{"optimizer.beta1", "optimizer.name"},
+       [](const Recipe& r) { return r.optimizer.beta1 && !HasBetas(r.optimizer.name); },
+       "has no effect with this optimizer.name",
+       "choose adamw, adamw_8bit, lion or muon, or remove it"},
+      {{"optimizer.beta2", "optimizer.name"},
+       [](const Recipe& r) { return r.optimizer.beta2 && !HasBetas(r.optimizer.name); },
+       "has no effect with this optimizer.name",
+       "choose adamw, adamw_8bit, lion or muon, or remove it"},
+      {{"optimizer.eps", "optimizer.name"},
+       [](const Recipe& r) { return r.optimizer.eps && !HasEps(r.optimizer.name); },
+       "has no effect with this optimizer.name",
+       "choose adamw, adamw_8bit or muon, or remove it"},
+      {{"optimizer.momentum", "optimizer.name"},
+       [](const Recipe& r) { return r.optimizer.momentum && !HasMomentum(r.optimizer.name); },
+       "has no effect with this optimizer.name",
+       "choose sgd or muon, or remove it"},
+      {{"optimizer.adjust_lr", "optimizer.name"},
+       [](const Recipe& r) {
+         return r.optimizer.adjust_lr == AdjustLr::kOriginal && r.optimizer.name != OptimizerName::kMuon;
+       },
+       "has no effect without optimizer.name: muon",
+       "remove it"},
+      {{"precision.master", "precision.weights"},
+       [](const Recipe& r) {
+         return r.precision.master == MasterWeights::kNone && r.precision.weights != WeightType::kBf16;
+       },
+       "found none without precision.weights: bf16, the one type that is trained without a master copy",
+       "set precision.weights: bf16, or remove it"},
       {{"precision.loss_scale", "precision.weights"},
        [](const Recipe& r) { return r.precision.loss_scale && r.precision.weights != WeightType::kFp16; },
        "has no effect without precision.weights: fp16",
@@ -89,6 +134,53 @@ std::vector<Rule> Rules() {
   };
 }
 
+// The regular expressions of a key.
+struct Patterns {
+  std::string key;
+  std::vector<std::string> (*texts)(const Recipe&);
+};
+
+template <class T>
+std::vector<std::string> Names(const std::vector<std::pair<std::string, T>>& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : map) names.push_back(name);
+  return names;
+}
+
+const std::vector<Patterns>& AllPatterns() {
+  using Texts = std::vector<std::string>;
+  static const std::vector<Patterns> all = {
+      {"adapter.target_modules",
+       [](const Recipe& r) {
+         const bool regex = r.adapter && r.adapter->target_modules.kind == TargetModules::Kind::kRegex;
+         return regex ? Texts{r.adapter->target_modules.regex} : Texts{};
+       }},
+      {"adapter.rank_pattern",
+       [](const Recipe& r) { return r.adapter ? Names(r.adapter->rank_pattern) : Texts{}; }},
+      {"adapter.alpha_pattern",
+       [](const Recipe& r) { return r.adapter ? Names(r.adapter->alpha_pattern) : Texts{}; }},
+      {"train.freeze", [](const Recipe& r) { return r.train.freeze; }},
+  };
+  return all;
+}
+
+void CheckPatterns(const LoadedRecipe& loaded, const std::set<std::string>& wrong,
+                   std::vector<ErrorDetail>& errors) {
+  for (const Patterns& patterns : AllPatterns()) {
+    if (wrong.contains(patterns.key)) continue;
+    for (const std::string& text : patterns.texts(loaded.recipe)) {
+      const absl::Status status = ModulePattern::Compile(text).status();
+      if (status.ok()) continue;
+      ErrorDetail error = loaded.At(patterns.key);
+      error.found = StrCat("'", text, "'");
+      error.expected = "a regular expression";
+      const std::optional<ErrorDetail> why = DetailOf(status);
+      error.message = why ? why->message : std::string(status.message());
+      errors.push_back(std::move(error));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ErrorDetail> CheckRecipe(const LoadedRecipe& loaded, const std::set<std::string>& wrong) {
@@ -102,6 +194,7 @@ std::vector<ErrorDetail> CheckRecipe(const LoadedRecipe& loaded, const std::set<
     error.hint = rule.hint;
     errors.push_back(std::move(error));
   }
+  CheckPatterns(loaded, wrong, errors);
   return errors;
 }
 

@@ -44,13 +44,12 @@ void AddProperty(Json& root, const RecipeKey& key) {
   property["description"] = key.doc;
   if (!key.required) property["default"] = JsonOf(key.default_value);
   section["properties"][std::string(key.last_name())] = std::move(property);
-  const bool nested = key.section.find('.') != std::string::npos;
-  for (const std::string& alias : key.aliases) {
-    Json other = key.schema;
-    other["description"] = StrCat("The same as ", key.name, ".");
-    section["properties"][alias] = other;
-    if (!nested) root["properties"][alias] = std::move(other);
-  }
+  Json other = key.schema;
+  other["description"] = StrCat("The same as ", key.name, ".");
+  for (const std::string& alias : key.aliases) section["properties"][alias] = other;
+  // `section` may move when its neighbours grow: it is not used any more.
+  if (key.section.find('.') != std::string::npos) return;
+  for (const std::string& alias : key.aliases) root["properties"][alias] = other;
 }
 
 // A text in a cell of a Markdown table.

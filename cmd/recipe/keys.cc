@@ -34,8 +34,12 @@ void AddModel(KeyTable& table) {
       {MakeField("path", &S::path, TextType("a path"),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
-       MakeField("init_from", &S::init_from, NullOr(Path()),
-                 "A checkpoint to start from: its weights only.")});
+       MakeField("init_from", &S::init_from, NullOr(Path()), "A checkpoint to start from: its weights only."),
+       MakeField(
+           "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
+           "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
+           "trained and saved, with an adapter too.",
+           {"tokens", "add_tokens"})});
 
   table.SetRequired("model.path");
 
@@ -92,18 +96,27 @@ void AddAdapter(KeyTable& table) {
        MakeField("lora_dropout", &S::lora_dropout, NumberType({.min = 0, .below = 1}),
                  "Share of the adapter's inputs that is dropped."),
        MakeField("target_modules", &S::target_modules, TargetModulesType(),
-                 "The layers that get an adapter: all linear ones but the head, by name, or by a regular "
-                 "expression on "
-                 "the whole name.",
+                 "The layers that get an adapter: all linear ones but the head, by the end of their names "
+                 "(embed_tokens and lm_head too), or by a regular expression on the whole name.",
                  {"lora_target"}),
+       MakeField("rank_pattern", &S::rank_pattern,
+                 MapOf(IntType(1, 65536), "a map of regular expressions and ranks"),
+                 "lora_r of single layers, by a regular expression of the end of their names: "
+                 "{q_proj: 8, 'layers\\.0\\..*': 4}. The first that matches counts."),
+       MakeField("alpha_pattern", &S::alpha_pattern,
+                 MapOf(NumberType({.above = 0}), "a map of regular expressions and numbers"),
+                 "lora_alpha of single layers, in the same way."),
        MakeField("modules_to_save", &S::modules_to_save,
                  ListOf(TextType("a module name"), "a list of module names"),
-                 "Modules trained in full beside the adapter and saved with it."),
+                 "Modules trained in full beside the adapter and saved with it, by the end of their names: "
+                 "embed_tokens, lm_head, norm."),
        MakeField("use_rslora", &S::use_rslora, BoolType(), "Scale by lora_alpha / √lora_r instead."),
        MakeField("use_dora", &S::use_dora, BoolType(),
                  "Train the weights' magnitudes apart from their directions."),
        MakeField("loraplus_lr_ratio", &S::loraplus_lr_ratio, NullOr(NumberType({.above = 0})),
-                 "LoRA+: learning rate of B over that of A.")});
+                 "LoRA+: learning rate of B over that of A."),
+       MakeField("loraplus_lr_embedding", &S::loraplus_lr_embedding, AutoOr(NumberType({.min = 0})),
+                 "LoRA+: learning rate of an adapter on the embedding. auto: 1e-6.")});
 }
 
 Type<std::vector<DataSource>> DataSources(size_t min_items) {
@@ -179,15 +192,23 @@ void AddTrain(KeyTable& table) {
            "evals_per_epoch", &S::evals_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
            "Evaluate so often per epoch; 1 where there is evaluation data and eval_steps is not given."),
        MakeField("eval_on_start", &S::eval_on_start, BoolType(), "Evaluate before the first step too."),
-       MakeField("early_stopping_patience", &S::early_stopping_patience, NullOr(IntType(1)),
-                 "Stop after so many evaluations without improvement."),
-       MakeField("sample_prompts", &S::sample_prompts, ListOf(TextType("a prompt"), "a list of prompts"),
-                 "Prompts to answer at each evaluation."),
+       MakeField(
+           "early_stopping_patience", &S::early_stopping_patience, NullOr(IntType(1)),
+           "Stop after so many evaluations in a row that are not the best so far, and keep the weights of "
+           "the best one."),
+       MakeField(
+           "sample_prompts", &S::sample_prompts, ListOf(TextType("a prompt"), "a list of prompts"),
+           "A user's messages (plain text where there is no chat template) to answer at each evaluation."),
+       MakeField("sample_max_new_tokens", &S::sample_max_new_tokens, IntType(1, kLongestSequence),
+                 "Longest answer to a sample prompt, in tokens.", {"generation_max_new_tokens"}),
        MakeField("freeze", &S::freeze,
                  ListOf(TextType("a regular expression"), "a list of regular expressions"),
                  "Parameters that stay as they are: regular expressions that match any part of their names."),
        MakeField("neftune_noise_alpha", &S::neftune_noise_alpha, NullOr(NumberType({.min = 0})),
                  "NEFTune: strength of the noise on the embeddings."),
+       MakeField("label_smoothing", &S::label_smoothing, NumberType({.min = 0, .below = 1}),
+                 "Share of each target that is spread over the whole vocabulary.",
+                 {"label_smoothing_factor"}),
        MakeField("seed", &S::seed, IntType(0),
                  "All randomness follows from it: data order, dropout, initialisation.")});
 }
@@ -199,18 +220,38 @@ void AddOptimizer(KeyTable& table) {
       {MakeField("name", &S::name,
                  OneOf<OptimizerName>(
                      {{{"adamw", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}}, OptimizerName::kAdamW},
-                      {{"sgd"}, OptimizerName::kSgd}}),
-                 "The optimizer.", {"optim"}),
-       MakeField("learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
-                 "At its highest. auto: 2e-4 with an adapter, 2e-5 without."),
-       MakeField("beta1", &S::beta1, NumberType({.min = 0, .below = 1}), "AdamW: decay of the first moment.",
+                      {{"sgd"}, OptimizerName::kSgd},
+                      {{"lion", {"lion_32bit"}}, OptimizerName::kLion},
+                      {{"adafactor"}, OptimizerName::kAdafactor},
+                      {{"muon"}, OptimizerName::kMuon},
+                      {{"adamw_8bit", {"adamw_bnb_8bit"}}, OptimizerName::kAdamW8bit}}),
+                 "The optimizer. muon is for the matrices of the layers, with adamw for the rest; adamw_8bit "
+                 "keeps its moments in 8 bits.",
+                 {"optim"}),
+       MakeField(
+           "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
+           "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
+           "muon; lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' "
+           "size) one "
+           "of 1e-3 and more."),
+       MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
                  {"adam_beta1"}),
-       MakeField("beta2", &S::beta2, NumberType({.min = 0, .below = 1}), "AdamW: decay of the second moment.",
+       MakeField("beta2", &S::beta2, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "AdamW: decay of the second moment; Lion: of the momentum. auto: 0.999, for lion 0.99.",
                  {"adam_beta2"}),
-       MakeField("eps", &S::eps, NumberType({.above = 0}), "AdamW: added to the denominator.",
-                 {"adam_epsilon"}),
+       MakeField("eps", &S::eps, AutoOr(NumberType({.above = 0})),
+                 "AdamW: added to the denominator. auto: 1e-8.", {"adam_epsilon"}),
+       MakeField("momentum", &S::momentum, AutoOr(NumberType({.min = 0, .below = 1})),
+                 "SGD and Muon: decay of the momentum. auto: 0, for muon 0.95."),
+       MakeField("adjust_lr", &S::adjust_lr,
+                 OneOf<AdjustLr>(
+                     {{{"match_rms_adamw"}, AdjustLr::kMatchRmsAdamW}, {{"original"}, AdjustLr::kOriginal}}),
+                 "Muon: factor on the learning rate for a matrix of a rows and b columns. match_rms_adamw: "
+                 "0.2 √max(a, b), which suits learning rates of AdamW; original: √max(1, a / b).",
+                 {"adjust_lr_fn"}),
        MakeField("weight_decay", &S::weight_decay, NumberType({.min = 0}),
-                 "Decoupled decay of the weights; norms and biases have none."),
+                 "Decoupled decay of the weights (SGD: added to the gradient); norms and biases have none."),
        MakeField("lr_scheduler", &S::lr_scheduler,
                  OneOf<LrSchedulerName>({{{"constant", {"constant_with_warmup"}}, LrSchedulerName::kConstant},
                                          {{"linear"}, LrSchedulerName::kLinear},
@@ -219,7 +260,7 @@ void AddOptimizer(KeyTable& table) {
        MakeField("min_lr_ratio", &S::min_lr_ratio, NumberType({.min = 0, .max = 1}),
                  "Where the learning rate ends, as a share of its highest."),
        MakeField("warmup_ratio", &S::warmup_ratio, NullOr(NumberType({.min = 0, .max = 1})),
-                 "Warm-up as a share of all steps; 0.03 unless warmup_steps is given."),
+                 "Warm-up as a share of all steps, rounded down; 0.03 unless warmup_steps is given."),
        MakeField("warmup_steps", &S::warmup_steps, NullOr(IntType(0)),
                  "Warm-up in steps, instead of warmup_ratio."),
        MakeField("max_grad_norm", &S::max_grad_norm, NullOr(NumberType({.above = 0})),
@@ -238,11 +279,13 @@ void AddPrecision(KeyTable& table) {
                  "file's type."),
        MakeField("master", &S::master,
                  OneOf<MasterWeights>({{{"fp32"}, MasterWeights::kFp32}, {{"none"}, MasterWeights::kNone}}),
-                 "The optimizer's own copy of weights in a lower precision."),
+                 "The optimizer's own copy of weights in a lower precision. none, with bf16: weights are "
+                 "rounded up or down at random, so that small updates are not lost."),
        MakeField("gradients", &S::gradients, OneOf<GradientType>({{{"fp32"}, GradientType::kFp32}}),
                  "Accumulation and reduction of gradients."),
        MakeField("loss_scale", &S::loss_scale, WordOr("dynamic", NumberType({.above = 0})),
-                 "fp16 only: factor on the loss that keeps small gradients from vanishing.")});
+                 "fp16 only: factor on the loss that keeps small gradients from vanishing. dynamic: from "
+                 "65536, doubled after 2000 good steps, halved when gradients overflow.")});
 }
 
 void AddParallel(KeyTable& table) {
@@ -282,11 +325,13 @@ void AddMemory(KeyTable& table) {
                  "block, or only "
                  "what is cheap (selective).",
                  {"gradient_checkpointing"}),
-       MakeField("offload", &S::offload,
-                 OneOf<Offload>({{{"none"}, Offload::kNone},
-                                 {{"optimizer"}, Offload::kOptimizer},
-                                 {{"parameters"}, Offload::kParameters}}),
-                 "What is kept outside the device's memory.")});
+       MakeField(
+           "offload", &S::offload,
+           OneOf<Offload>({{{"none"}, Offload::kNone},
+                           {{"optimizer"}, Offload::kOptimizer},
+                           {{"parameters"}, Offload::kParameters}}),
+           "What is kept outside the device's memory: the optimizer's states and the master copies of the "
+           "weights (optimizer). On the CPU that is a file without a name in output_dir.")});
 }
 
 void AddCheckpoint(KeyTable& table) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ftune {
@@ -18,7 +19,8 @@ enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
 enum class TrainedTurns { kAll, kLast };
-enum class OptimizerName { kAdamW, kSgd };
+enum class OptimizerName { kAdamW, kSgd, kLion, kAdafactor, kMuon, kAdamW8bit };
+enum class AdjustLr { kMatchRmsAdamW, kOriginal };
 enum class LrSchedulerName { kConstant, kLinear, kCosine };
 enum class WeightType { kFp32, kBf16, kFp16 };
 enum class MasterWeights { kFp32, kNone };
@@ -38,7 +40,7 @@ struct CountOrShare {
   bool operator==(const CountOrShare&) const = default;
 };
 
-// Which linear layers an adapter sits on: all of them, those whose last name component is listed, or those
+// Which layers an adapter sits on: all linear ones, those whose name ends with one of the list, or those
 // whose whole name matches a regular expression.
 struct TargetModules {
   enum class Kind { kAllLinear, kNames, kRegex };
@@ -85,6 +87,7 @@ struct RopeScaling {
 struct ModelSection {
   std::string path;
   std::optional<std::string> init_from;
+  std::vector<std::string> added_tokens;
   std::optional<RopeScaling> rope_scaling;
 
   bool operator==(const ModelSection&) const = default;
@@ -97,10 +100,13 @@ struct AdapterSection {
   Auto<double> lora_alpha;
   double lora_dropout = 0.0;
   TargetModules target_modules;
+  std::vector<std::pair<std::string, int64_t>> rank_pattern;  // by regular expression of a module's name
+  std::vector<std::pair<std::string, double>> alpha_pattern;
   std::vector<std::string> modules_to_save;
   bool use_rslora = false;
   bool use_dora = false;
   std::optional<double> loraplus_lr_ratio;
+  Auto<double> loraplus_lr_embedding;  // Resolve fills it in where there is a ratio
 
   bool operator==(const AdapterSection&) const = default;
 };
@@ -132,19 +138,32 @@ struct TrainSection {
   bool eval_on_start = true;
   std::optional<int64_t> early_stopping_patience;
   std::vector<std::string> sample_prompts;
+  int64_t sample_max_new_tokens = 64;
   std::vector<std::string> freeze;  // regular expressions on parameter names
   std::optional<double> neftune_noise_alpha;
+  double label_smoothing = 0.0;
   int64_t seed = 42;
 
   bool operator==(const TrainSection&) const = default;
 };
 
+// Which numbers an optimizer has. Muon's betas and eps are those of the AdamW beside it.
+inline bool HasEps(OptimizerName name) {
+  return name == OptimizerName::kAdamW || name == OptimizerName::kAdamW8bit || name == OptimizerName::kMuon;
+}
+inline bool HasBetas(OptimizerName name) { return HasEps(name) || name == OptimizerName::kLion; }
+inline bool HasMomentum(OptimizerName name) {
+  return name == OptimizerName::kSgd || name == OptimizerName::kMuon;
+}
+
 struct OptimizerSection {
   OptimizerName name = OptimizerName::kAdamW;
   Auto<double> learning_rate;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
+  Auto<double> beta1;  // these four stay empty where the optimizer has no such number
+  Auto<double> beta2;
+  Auto<double> eps;
+  Auto<double> momentum;
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
   double weight_decay = 0.0;
   LrSchedulerName lr_scheduler = LrSchedulerName::kCosine;
   double min_lr_ratio = 0.0;

@@ -27,6 +27,7 @@ void ResolveAdapter(Recipe& recipe) {
   Fill(adapter.quantize, qlora ? Quantization::kNf4 : Quantization::kNone);
   adapter.kind = AdapterKind::kLora;
   Fill(adapter.lora_alpha, 2.0 * static_cast<double>(adapter.lora_r));
+  if (adapter.loraplus_lr_ratio) Fill(adapter.loraplus_lr_embedding, 1e-6);
 }
 
 void ResolveEvaluation(Recipe& recipe) {
@@ -35,8 +36,16 @@ void ResolveEvaluation(Recipe& recipe) {
 }
 
 void ResolveOptimizer(Recipe& recipe) {
-  Fill(recipe.optimizer.learning_rate, recipe.adapter ? 2e-4 : 2e-5);
-  if (!recipe.optimizer.warmup_steps) Fill(recipe.optimizer.warmup_ratio, 0.03);
+  OptimizerSection& optimizer = recipe.optimizer;
+  const OptimizerName name = optimizer.name;
+  if (HasBetas(name)) {
+    Fill(optimizer.beta1, 0.9);
+    Fill(optimizer.beta2, name == OptimizerName::kLion ? 0.99 : 0.999);
+  }
+  if (HasEps(name)) Fill(optimizer.eps, 1e-8);
+  if (HasMomentum(name)) Fill(optimizer.momentum, name == OptimizerName::kMuon ? 0.95 : 0.0);
+  Fill(optimizer.learning_rate, recipe.adapter ? 2e-4 : 2e-5);
+  if (!optimizer.warmup_steps) Fill(optimizer.warmup_ratio, 0.03);
 }
 
 void ResolvePlace(Recipe& recipe, const Environment& environment) {

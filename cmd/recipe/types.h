@@ -1,6 +1,7 @@
 // The types of recipe values: each reads a YAML node into a C++ value, writes it back, and describes itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -171,6 +172,35 @@ Type<std::vector<T>> ListOf(Type<T> type, std::string expected, ListShape shape 
             return Node::List(std::move(items));
           },
           type.fields};
+}
+
+// A map of names that are the user's own; `expected` describes it. The order is kept.
+template <class T>
+Type<std::vector<std::pair<std::string, T>>> MapOf(Type<T> type, std::string expected) {
+  using Map = std::vector<std::pair<std::string, T>>;
+  return {expected, Json{{"type", "object"}, {"additionalProperties", type.schema}},
+          [=](const Node& node, const Where& where) -> std::optional<Map> {
+            if (!node.is_map()) {
+              where.Wrong(node, expected);
+              return std::nullopt;
+            }
+            const size_t errors_before = where.errors->size();
+            Map values;
+            for (const Node::Entry& entry : node.entries) {
+              const Where here = where.Sub("." + entry.key);
+              const auto same = [&](const Node::Entry& other) { return other.key == entry.key; };
+              const auto first = std::find_if(node.entries.begin(), node.entries.end(), same);
+              if (&*first != &entry) here.Repeated(entry.line, first->line, "keep one");
+              std::optional<T> value = type.read(entry.value, here);
+              if (value) values.emplace_back(entry.key, *std::move(value));
+            }
+            return where.errors->size() == errors_before ? std::optional(std::move(values)) : std::nullopt;
+          },
+          [=](const Map& values) {
+            Node map = Node::Map();
+            for (const auto& [name, value] : values) map.At(name) = type.write(value);
+            return map;
+          }};
 }
 
 // A member of a struct under its name in YAML.

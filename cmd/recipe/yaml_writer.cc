@@ -29,9 +29,11 @@ std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string KeyText(const std::string& key) { return IsSafePlain(key) ? key : Quoted(key); }
+
 void WriteBlock(const Node& map, int indent, std::string& out) {
   for (const Node::Entry& entry : map.entries) {
-    StrAppend(out, std::string(indent, ' '), entry.key, ":");
+    StrAppend(out, std::string(indent, ' '), KeyText(entry.key), ":");
     if (entry.value.is_map() && !entry.value.entries.empty()) {
       out.push_back('\n');
       WriteBlock(entry.value, indent + 2, out);
@@ -89,7 +91,7 @@ std::string WriteFlow(const Node& node) {
       return StrCat("[", StrJoin(parts, ", "), "]");
     case Node::Kind::kMap:
       for (const Node::Entry& entry : node.entries) {
-        parts.push_back(StrCat(entry.key, ": ", WriteFlow(entry.value)));
+        parts.push_back(StrCat(KeyText(entry.key), ": ", WriteFlow(entry.value)));
       }
       return StrCat("{", StrJoin(parts, ", "), "}");
   }

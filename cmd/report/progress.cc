@@ -40,6 +40,13 @@ void Progress::Step(const StepReport& r) {
   std::fflush(out_);
 }
 
+void Progress::Skip(const SkipReport& r) {
+  const std::string next =
+      r.next_loss_scale == r.loss_scale ? "" : absl::StrFormat("; the next is %g", r.next_loss_scale);
+  Say(absl::StrFormat("step %d  skipped: gradients overflow at a loss scale of %g%s", r.step, r.loss_scale,
+                      next));
+}
+
 void Progress::Eval(const EvalReport& r) {
   Say(absl::StrFormat("step %d  eval loss %.4f  (%d tokens, %s)", r.step, r.loss, r.tokens,
                       HumanDuration(r.seconds)));

@@ -17,6 +17,7 @@ class Progress {
   ~Progress();
 
   void Step(const StepReport& report);
+  void Skip(const SkipReport& report);
   void Eval(const EvalReport& report);
   // A message on a line of its own, above the progress line.
   void Say(const std::string& message);

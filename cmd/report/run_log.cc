@@ -58,8 +58,20 @@ void RunLog::Step(const StepReport& r) {
          {"memory", ToJson(r.memory)}});
 }
 
-void RunLog::Eval(const EvalReport& r) {
-  Write("eval", r.step, {{"eval_loss", r.loss}, {"eval_tokens", r.tokens}, {"epoch", r.epoch}});
+void RunLog::Skip(const SkipReport& r) {
+  Write("skip", r.step,
+        {{"reason", "overflow"},
+         {"loss", r.loss},
+         {"loss_scale", r.loss_scale},
+         {"next_loss_scale", r.next_loss_scale}});
+}
+
+void RunLog::Eval(const EvalReport& r, const std::vector<PromptAnswer>& samples) {
+  nlohmann::ordered_json facts = {{"eval_loss", r.loss}, {"eval_tokens", r.tokens}, {"epoch", r.epoch}};
+  for (const PromptAnswer& sample : samples) {
+    facts["samples"].push_back({{"prompt", sample.prompt}, {"text", sample.text}});
+  }
+  Write("eval", r.step, facts);
 }
 
 void RunLog::Save(int64_t step, const std::filesystem::path& path) {

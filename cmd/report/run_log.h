@@ -6,8 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "cmd/prompt.h"
 #include "engine/train/reports.h"
 
 namespace ftune {
@@ -20,7 +22,8 @@ class RunLog {
   // Each adds `event`, `time` (Unix seconds), `step` and `attempt`.
   void Start(nlohmann::ordered_json facts);
   void Step(const StepReport& report);
-  void Eval(const EvalReport& report);
+  void Skip(const SkipReport& report);
+  void Eval(const EvalReport& report, const std::vector<PromptAnswer>& samples);
   void Save(int64_t step, const std::filesystem::path& path);
   void End(int64_t step, nlohmann::ordered_json facts);
 

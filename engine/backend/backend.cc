@@ -4,7 +4,18 @@
 #include <cassert>
 #include <cmath>
 
+#include "base/block_quant.h"
+
 namespace ftune {
+namespace {
+
+void CheckUpdate([[maybe_unused]] const UpdateArgs& update) {
+  assert(update.gradients.size() == update.weights.size() && update.weights.contiguous());
+  assert(!update.low.defined() || update.low.size() == update.weights.size());
+  assert(update.weights.dtype() == DType::kF32 || update.weights.dtype() == DType::kBF16);
+}
+
+}  // namespace
 
 Tensor Backend::Allocate(DType dtype, int64_t rows, int64_t cols, Category category) {
   const int64_t bytes = AllocationBytes(BytesFor(dtype, rows * cols));
@@ -39,12 +50,24 @@ void Backend::Convert(Stream stream, const Tensor& from, const Tensor& to) {
   DoConvert(stream, from, to);
 }
 
+void Backend::Quantize(Stream stream, const Tensor& from, const Tensor& to, const Tensor& scales) {
+  assert(from.dtype() == DType::kF32 && from.contiguous() && IsQuantizedWhole(to.dtype()));
+  assert(from.size() == to.size() && to.first() == 0 && to.whole_size() == to.size());
+  assert(scales.size() == BlockQuantLayout(to.dtype(), to.size()).blocks);
+  DoQuantize(stream, from, to, scales);
+}
+
 void Backend::Add(Stream stream, const Tensor& x, const Tensor& y) {
   assert(x.rows() == y.rows() && x.cols() == y.cols());
   DoAdd(stream, x, y);
 }
 
 void Backend::Scale(Stream stream, const Tensor& x, float factor) { DoScale(stream, x, factor); }
+
+void Backend::SoftCap(Stream stream, float cap, const Tensor& x) {
+  assert(cap > 0);
+  DoSoftCap(stream, cap, x);
+}
 
 void Backend::MatMul(Stream stream, const MatMulArgs& args) {
   assert(args.c.rows() == args.m() && args.c.cols() == args.n());
@@ -83,27 +106,54 @@ void Backend::ScatterRows(Stream stream, const Tensor& from, const Tensor& rows,
   DoScatterRows(stream, from, rows, to);
 }
 
-void Backend::RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                             const Tensor& rstd) {
-  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() == x.cols() && rstd.rows() == x.rows());
-  DoRmsNormForward(stream, x, w, eps, y, rstd);
+void Backend::RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, const NormOptions& options,
+                             const Tensor& y, const Tensor& rstd) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() * options.groups == x.cols());
+  assert(rstd.rows() == x.rows() && rstd.cols() == options.groups);
+  DoRmsNormForward(stream, x, w, options, y, rstd);
 }
 
 void Backend::RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                                   const Tensor& rstd, const Tensor& dx) {
-  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols() && w.size() == x.cols());
-  DoRmsNormBackwardInput(stream, dy, x, w, rstd, dx);
+                                   const NormOptions& options, const Tensor& rstd, bool accumulate,
+                                   const Tensor& dx) {
+  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols());
+  assert(w.size() * options.groups == x.cols() && rstd.cols() == options.groups);
+  DoRmsNormBackwardInput(stream, dy, x, w, options, rstd, accumulate, dx);
 }
 
-void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                                    const Tensor& dw) {
-  assert(dy.rows() == x.rows() && dw.size() == x.cols());
-  DoRmsNormBackwardWeight(stream, dy, x, rstd, dw, Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
+void Backend::RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x,
+                                    const NormOptions& options, const Tensor& rstd, const Tensor& dw) {
+  assert(dy.rows() == x.rows() && dw.size() * options.groups == x.cols() && rstd.cols() == options.groups);
+  DoRmsNormBackwardWeight(stream, dy, x, options, rstd, dw,
+                          Scratch(sizes_->ColumnReduction(x.rows(), x.cols() / options.groups)));
+}
+
+void Backend::LayerNormForward(Stream stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                               const Tensor& y, const Tensor& stats) {
+  assert(x.rows() == y.rows() && x.cols() == y.cols() && w.size() == x.cols() && b.size() == x.cols());
+  assert(stats.rows() == x.rows() && stats.cols() == 2);
+  DoLayerNormForward(stream, x, w, b, eps, y, stats);
+}
+
+void Backend::LayerNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                     const Tensor& stats, const Tensor& dx) {
+  assert(dy.rows() == x.rows() && dx.rows() == x.rows() && dx.cols() == x.cols() && w.size() == x.cols());
+  assert(stats.rows() == x.rows() && stats.cols() == 2);
+  DoLayerNormBackwardInput(stream, dy, x, w, stats, dx);
+}
+
+void Backend::LayerNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                                      const Tensor& dw, const Tensor& db) {
+  assert(dy.rows() == x.rows() && dy.cols() == x.cols() && stats.cols() == 2);
+  assert((!dw.defined() || dw.size() == x.cols()) && (!db.defined() || db.size() == x.cols()));
+  DoLayerNormBackwardWeight(stream, dy, x, stats, dw, db,
+                            Scratch(sizes_->ColumnReduction(x.rows(), x.cols())));
 }
 
 void Backend::Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table,
                    int64_t head_dim, bool inverse) {
-  assert(positions.size() == x.rows() && table.cols() == head_dim && x.cols() % head_dim == 0);
+  assert(positions.size() == x.rows() && x.cols() % head_dim == 0);
+  assert(table.cols() <= head_dim && table.cols() % 2 == 0);
   DoRope(stream, x, positions, table, head_dim, inverse);
 }
 
@@ -125,15 +175,28 @@ void Backend::AttentionBackward(Stream stream, const AttentionBackwardArgs& args
   DoAttentionBackward(stream, args, Scratch(sizes_->AttentionBackward(shape)));
 }
 
-void Backend::SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out) {
+void Backend::GluForward(Stream stream, Activation activation, const Tensor& gate, const Tensor& up,
+                         const Tensor& out) {
   assert(gate.cols() == up.cols() && out.cols() == up.cols() && gate.rows() == out.rows());
-  DoSwiGluForward(stream, gate, up, out);
+  DoGluForward(stream, activation, gate, up, out);
 }
 
-void Backend::SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
-                             const Tensor& dgate, const Tensor& dup, const Tensor& out) {
+void Backend::GluBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& gate,
+                          const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& out) {
   assert(dout.cols() == gate.cols() && dgate.cols() == gate.cols() && dup.cols() == up.cols());
-  DoSwiGluBackward(stream, dout, gate, up, dgate, dup, out);
+  DoGluBackward(stream, activation, dout, gate, up, dgate, dup, out);
+}
+
+void Backend::ActivationForward(Stream stream, Activation activation, const Tensor& x, const Tensor& out) {
+  assert(x.rows() == out.rows() && x.cols() == out.cols());
+  DoActivationForward(stream, activation, x, out);
+}
+
+void Backend::ActivationBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& x,
+                                 const Tensor& dx, const Tensor& out) {
+  assert(dout.rows() == x.rows() && dout.cols() == x.cols());
+  assert(dx.rows() == x.rows() && dx.cols() == x.cols());
+  DoActivationBackward(stream, activation, dout, x, dx, out);
 }
 
 void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
@@ -142,10 +205,35 @@ void Backend::Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, b
   DoDropout(stream, x, args, accumulate, y);
 }
 
-void Backend::CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale,
-                           bool gradient, const Tensor& loss) {
-  assert(labels.size() == logits.rows() && loss.dtype() == DType::kF64);
-  DoCrossEntropy(stream, logits, labels, scale, gradient, loss);
+void Backend::UniformNoise(Stream stream, const NoiseArgs& args, const Tensor& x) {
+  assert(args.amplitudes.size() == x.rows());
+  DoUniformNoise(stream, args, x);
+}
+
+void Backend::CrossEntropy(Stream stream, const CrossEntropyArgs& args) {
+  assert(args.labels.size() == args.logits.rows() && args.loss.dtype() == DType::kF64);
+  DoCrossEntropy(stream, args);
+}
+
+void Backend::RowNorms(Stream stream, const Tensor& x, const Tensor& norms) {
+  assert(norms.size() == x.rows());
+  DoRowNorms(stream, x, norms);
+}
+
+void Backend::ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y) {
+  assert(factor.size() == x.cols() && x.rows() == y.rows() && x.cols() == y.cols());
+  DoColumnScale(stream, factor, x, y);
+}
+
+void Backend::Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  assert(x.rows() == out.rows() && x.cols() == out.cols());
+  assert(y.rows() == out.rows() && y.cols() == out.cols());
+  DoDivide(stream, x, y, out);
+}
+
+void Backend::ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+  assert(a.rows() == b.rows() && a.cols() == b.cols() && out.size() == a.cols());
+  DoColumnDot(stream, a, b, out, Scratch(sizes_->ColumnReduction(a.rows(), a.cols())));
 }
 
 void Backend::SumSquares(Stream stream, const Tensor& x, const Tensor& sum) {
@@ -153,18 +241,56 @@ void Backend::SumSquares(Stream stream, const Tensor& x, const Tensor& sum) {
   DoSumSquares(stream, x, sum, Scratch(sizes_->ColumnReduction(x.size(), 1)));
 }
 
-void Backend::ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale) {
-  DoClipScale(stream, sum, max_norm, scale);
+void Backend::ClipScale(Stream stream, const Tensor& sum, double loss_scale, float max_norm,
+                        const Tensor& scale) {
+  DoClipScale(stream, sum, loss_scale, max_norm, scale);
 }
 
 void Backend::AdamW(Stream stream, const AdamWArgs& args) {
-  assert(args.weights.size() == args.gradients.size() && args.moment1.size() == args.weights.size());
+  CheckUpdate(args.update);
+  assert(args.moment1.size() == args.update.weights.size());
+  assert(args.moment2.size() == args.update.weights.size());
   DoAdamW(stream, args);
 }
 
+void Backend::AdamW8bit(Stream stream, const AdamW8bitArgs& args) {
+  CheckUpdate(args.update);
+  [[maybe_unused]] const int64_t n = args.update.weights.size();
+  assert(args.moment1.dtype() == DType::kU8 && args.moment1.size() == n);
+  assert(args.moment2.dtype() == DType::kU8 && args.moment2.size() == n);
+  assert(args.scale1.size() == StateBlocks(n) && args.scale2.size() == StateBlocks(n));
+  DoAdamW8bit(stream, args);
+}
+
 void Backend::Sgd(Stream stream, const SgdArgs& args) {
-  assert(args.weights.size() == args.gradients.size());
+  CheckUpdate(args.update);
+  assert(args.factor == 0.0f || args.momentum.size() == args.update.weights.size());
   DoSgd(stream, args);
+}
+
+void Backend::Lion(Stream stream, const LionArgs& args) {
+  CheckUpdate(args.update);
+  assert(args.momentum.size() == args.update.weights.size());
+  DoLion(stream, args);
+}
+
+void Backend::Adafactor(Stream stream, const AdafactorArgs& args) {
+  CheckUpdate(args.update);
+  const Tensor& weights = args.update.weights;
+  assert(args.variance.defined()
+             ? args.variance.size() == weights.size()
+             : args.row_variance.size() == weights.rows() && args.col_variance.size() == weights.cols());
+  DoAdafactor(stream, args, Scratch(sizes_->Adafactor(weights.rows(), weights.cols())));
+}
+
+void Backend::Muon(Stream stream, const MuonArgs& args) {
+  CheckUpdate(args.update);
+  const Tensor& weights = args.update.weights;
+  assert(args.momentum.size() == weights.size());
+  const double large = static_cast<double>(std::max(weights.rows(), weights.cols()));
+  const double small = static_cast<double>(std::min(weights.rows(), weights.cols()));
+  Count(kNewtonSchulzSteps * 2.0 * small * small * (2.0 * large + small));
+  DoMuon(stream, args, Scratch(sizes_->Muon(weights.rows(), weights.cols())));
 }
 
 double AttentionPairs(const std::vector<AttentionSegment>& segments, int64_t window) {

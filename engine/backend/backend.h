@@ -45,12 +45,17 @@ class Backend {
   virtual void Synchronize(Stream stream) = 0;
 
   void Zero(Stream stream, const Tensor& x);
-  // to = from, converted (f32, bf16, f16 in any direction; quantised to f32).
+  // to = from, converted (f32, bf16, f16 in any direction; quantised to these).
   void Convert(Stream stream, const Tensor& from, const Tensor& to);
+  // Quantises f32 `from`, contiguous, into `to`, all of a tensor of a type that is quantised as a whole.
+  // scales, f32, one a block, is left with their scales: NaN where a value was not finite.
+  void Quantize(Stream stream, const Tensor& from, const Tensor& to, const Tensor& scales);
   // y += x
   void Add(Stream stream, const Tensor& x, const Tensor& y);
   // x *= factor
   void Scale(Stream stream, const Tensor& x, float factor);
+  // x = cap * tanh(x / cap); cap > 0.
+  void SoftCap(Stream stream, float cap, const Tensor& x);
 
   void MatMul(Stream stream, const MatMulArgs& args);
   // y[t] += bias, bias [1, cols] f32, bf16 or f16.
@@ -67,49 +72,88 @@ class Backend {
   void GatherRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
   void ScatterRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
 
-  // y = x / rms(x) * w, rms(x) = sqrt(mean(x²) + eps); rstd [t, 1] = 1 / rms(x) (Zhang & Sennrich 2019).
-  // w is [1, cols], f32, bf16 or f16.
-  void RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                      const Tensor& rstd);
-  // dx += the gradient with respect to x.
+  // Each group of a row: y = x / rms(x) * scale, rms(x) = sqrt(mean(x²) + eps); rstd [t, groups] = 1 / rms(x)
+  // (Zhang & Sennrich 2019). w is [1, cols / groups], f32, bf16 or f16; the scale is w or 1 + w. y may be x.
+  void RmsNormForward(Stream stream, const Tensor& x, const Tensor& w, const NormOptions& options,
+                      const Tensor& y, const Tensor& rstd);
+  // dx = the gradient with respect to x (dx may be dy or x), or dx += … with accumulate.
   void RmsNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                            const Tensor& rstd, const Tensor& dx);
-  // dw [1, cols] += Σ_t dy[t] * x[t] * rstd[t]
-  void RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                             const Tensor& dw);
+                            const NormOptions& options, const Tensor& rstd, bool accumulate,
+                            const Tensor& dx);
+  // dw [1, cols / groups] += Σ dy * x * rstd over rows and groups.
+  void RmsNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const NormOptions& options,
+                             const Tensor& rstd, const Tensor& dw);
 
-  // Rotates each head's pairs (i, i + head_dim / 2) of x [t, heads * head_dim] in place by the angle of the
-  // token's position: table [positions, head_dim] holds head_dim / 2 cosines, then as many sines. `inverse`
-  // rotates back (the gradient). Su et al., "RoFormer" (2021), in Hugging Face's half-split layout.
+  // y = (x - mean(x)) / sqrt(var(x) + eps) * w + b (Ba et al., "Layer normalization", 2016); stats [t, 2] =
+  // mean and 1 / sqrt(var + eps). w and b are [1, cols], f32, bf16 or f16. y may be x.
+  void LayerNormForward(Stream stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                        const Tensor& y, const Tensor& stats);
+  // dx += the gradient with respect to x.
+  void LayerNormBackwardInput(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                              const Tensor& stats, const Tensor& dx);
+  // dw [1, cols] += Σ_t dy[t] * (x[t] - mean[t]) * rstd[t], db [1, cols] += Σ_t dy[t]; either may be
+  // undefined.
+  void LayerNormBackwardWeight(Stream stream, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                               const Tensor& dw, const Tensor& db);
+
+  // Rotates pairs (i, i + r / 2) of the first r elements of each head of x [t, heads * head_dim] in place by
+  // the angle of the token's position; the head's other elements stay. table [positions, r], r <= head_dim
+  // and even, holds r / 2 cosines, then as many sines; both may carry a factor. `inverse` multiplies by the
+  // transpose (the gradient): it rotates back. Su et al., "RoFormer" (2021), in Hugging Face's half-split
+  // layout.
   void Rope(Stream stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
             bool inverse);
 
-  // Softmax(scale * q kᵀ + mask) v, tiled (Dao et al., "FlashAttention", 2022): no score matrix is stored.
+  // Softmax(scores + mask) v, scores = scale * q kᵀ or their soft cap, tiled (Dao et al., "FlashAttention",
+  // 2022): no score matrix is stored.
   void AttentionForward(Stream stream, const AttentionForwardArgs& args);
   void AttentionBackward(Stream stream, const AttentionBackwardArgs& args);
 
-  // out = silu(gate) * up; backward overwrites dgate and dup (which may be gate and up themselves) and, where
-  // `out` is defined, also gives silu(gate) * up again.
-  void SwiGluForward(Stream stream, const Tensor& gate, const Tensor& up, const Tensor& out);
-  void SwiGluBackward(Stream stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
-                      const Tensor& dgate, const Tensor& dup, const Tensor& out);
+  // out = f(gate) * up (Shazeer, "GLU variants improve transformer", 2020); backward overwrites dgate and dup
+  // (which may be gate and up themselves) and, where `out` is defined, also gives f(gate) * up again.
+  void GluForward(Stream stream, Activation activation, const Tensor& gate, const Tensor& up,
+                  const Tensor& out);
+  void GluBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& gate,
+                   const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& out);
+  // out = f(x), which may be x; backward overwrites dx (which may be x or dout) and, where `out` is defined,
+  // also gives f(x) again.
+  void ActivationForward(Stream stream, Activation activation, const Tensor& x, const Tensor& out);
+  void ActivationBackward(Stream stream, Activation activation, const Tensor& dout, const Tensor& x,
+                          const Tensor& dx, const Tensor& out);
 
   // y = x * keep / (1 - p), or y += … with accumulate. The draw of an element depends on its coordinates
   // only.
   void Dropout(Stream stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y);
 
-  // Per row: loss += log Σ exp(logits) - logits[label]; where `gradient`, logits become scale * (softmax -
-  // onehot). labels [1, rows] i32, all trained; loss [1, 1] f64 on the device.
-  void CrossEntropy(Stream stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
-                    const Tensor& loss);
+  // x[t] += amplitudes[t] * u, u uniform in [-1, 1): a draw depends on its coordinates only, as dropout's
+  // does (Jain et al., "NEFTune", 2023).
+  void UniformNoise(Stream stream, const NoiseArgs& args, const Tensor& x);
+
+  void CrossEntropy(Stream stream, const CrossEntropyArgs& args);
+
+  // norms [1, rows] = sqrt(Σ_j x[i][j]²); f32.
+  void RowNorms(Stream stream, const Tensor& x, const Tensor& norms);
+  // y[t][j] = x[t][j] * factor[j]; factor [1, cols] f32; y may be x.
+  void ColumnScale(Stream stream, const Tensor& factor, const Tensor& x, const Tensor& y);
+  // out = x / y by element, 0 where y is 0; f32, of one shape. out may be x or y.
+  void Divide(Stream stream, const Tensor& x, const Tensor& y, const Tensor& out);
+  // out [1, cols] += Σ_t a[t][j] * b[t][j], in a fixed order.
+  void ColumnDot(Stream stream, const Tensor& a, const Tensor& b, const Tensor& out);
 
   // sum [1, 1] f64 += Σ x², in a fixed order.
   void SumSquares(Stream stream, const Tensor& x, const Tensor& sum);
-  // scale [1, 1] f32 = max_norm / max(sqrt(sum), max_norm), so 1 below the limit; as
-  // torch.nn.utils.clip_grad_norm_ with its 1e-6 in the denominator.
-  void ClipScale(Stream stream, const Tensor& sum, float max_norm, const Tensor& scale);
+  // scale [1, 1] f32 = what brings gradients that were scaled by loss_scale, with squares that add up to
+  // `sum`, back to their own size and their norm under max_norm: norm = sqrt(sum) / loss_scale,
+  // scale = min(1, max_norm / (norm + 1e-6)) / loss_scale, as torch.nn.utils.clip_grad_norm_.
+  void ClipScale(Stream stream, const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale);
+
+  // Optimizers (optimizer_ops.h).
   void AdamW(Stream stream, const AdamWArgs& args);
+  void AdamW8bit(Stream stream, const AdamW8bitArgs& args);
   void Sgd(Stream stream, const SgdArgs& args);
+  void Lion(Stream stream, const LionArgs& args);
+  void Adafactor(Stream stream, const AdafactorArgs& args);
+  void Muon(Stream stream, const MuonArgs& args);
 
  protected:
   explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes) : sizes_(std::move(sizes)) {}
@@ -120,8 +164,10 @@ class Backend {
   virtual void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) = 0;
   virtual void DoZero(Stream, const Tensor& x) = 0;
   virtual void DoConvert(Stream, const Tensor& from, const Tensor& to) = 0;
+  virtual void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) = 0;
   virtual void DoAdd(Stream, const Tensor& x, const Tensor& y) = 0;
   virtual void DoScale(Stream, const Tensor& x, float factor) = 0;
+  virtual void DoSoftCap(Stream, float cap, const Tensor& x) = 0;
   virtual void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) = 0;
   virtual void DoAddBias(Stream, const Tensor& bias, const Tensor& y) = 0;
   virtual void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) = 0;
@@ -129,27 +175,48 @@ class Backend {
   virtual void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) = 0;
   virtual void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
   virtual void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
-  virtual void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                                const Tensor& rstd) = 0;
+  virtual void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, const NormOptions& options,
+                                const Tensor& y, const Tensor& rstd) = 0;
   virtual void DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                                      const Tensor& rstd, const Tensor& dx) = 0;
-  virtual void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                                       const Tensor& dw, const Tensor& workspace) = 0;
+                                      const NormOptions& options, const Tensor& rstd, bool accumulate,
+                                      const Tensor& dx) = 0;
+  virtual void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const NormOptions& options,
+                                       const Tensor& rstd, const Tensor& dw, const Tensor& workspace) = 0;
+  virtual void DoLayerNormForward(Stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                                  const Tensor& y, const Tensor& stats) = 0;
+  virtual void DoLayerNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                        const Tensor& stats, const Tensor& dx) = 0;
+  virtual void DoLayerNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                                         const Tensor& dw, const Tensor& db, const Tensor& workspace) = 0;
   virtual void DoRope(Stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
                       bool inverse) = 0;
   virtual void DoAttentionForward(Stream, const AttentionForwardArgs& args, const Tensor& workspace) = 0;
   virtual void DoAttentionBackward(Stream, const AttentionBackwardArgs& args, const Tensor& workspace) = 0;
-  virtual void DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) = 0;
-  virtual void DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up,
-                                const Tensor& dgate, const Tensor& dup, const Tensor& out) = 0;
+  virtual void DoGluForward(Stream, Activation activation, const Tensor& gate, const Tensor& up,
+                            const Tensor& out) = 0;
+  virtual void DoGluBackward(Stream, Activation activation, const Tensor& dout, const Tensor& gate,
+                             const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& out) = 0;
+  virtual void DoActivationForward(Stream, Activation activation, const Tensor& x, const Tensor& out) = 0;
+  virtual void DoActivationBackward(Stream, Activation activation, const Tensor& dout, const Tensor& x,
+                                    const Tensor& dx, const Tensor& out) = 0;
   virtual void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate,
                          const Tensor& y) = 0;
-  virtual void DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
-                              const Tensor& loss) = 0;
+  virtual void DoUniformNoise(Stream, const NoiseArgs& args, const Tensor& x) = 0;
+  virtual void DoCrossEntropy(Stream, const CrossEntropyArgs& args) = 0;
+  virtual void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) = 0;
+  virtual void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) = 0;
+  virtual void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) = 0;
+  virtual void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
+                           const Tensor& workspace) = 0;
   virtual void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) = 0;
-  virtual void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) = 0;
+  virtual void DoClipScale(Stream, const Tensor& sum, double loss_scale, float max_norm,
+                           const Tensor& scale) = 0;
   virtual void DoAdamW(Stream, const AdamWArgs& args) = 0;
+  virtual void DoAdamW8bit(Stream, const AdamW8bitArgs& args) = 0;
   virtual void DoSgd(Stream, const SgdArgs& args) = 0;
+  virtual void DoLion(Stream, const LionArgs& args) = 0;
+  virtual void DoAdafactor(Stream, const AdafactorArgs& args, const Tensor& workspace) = 0;
+  virtual void DoMuon(Stream, const MuonArgs& args, const Tensor& workspace) = 0;
 
  private:
   friend class RecomputeScope;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/backend/activation.h"
+#include "engine/backend/optimizer_ops.h"
 #include "engine/tensor/tensor.h"
 
 namespace ftune {
@@ -25,6 +27,12 @@ struct MatMulArgs {
   int64_t n() const { return trans_b ? b.rows() : b.cols(); }
 };
 
+struct NormOptions {
+  float eps = 1e-6f;
+  bool unit_offset = false;  // the scale is 1 + w (Gemma)
+  int64_t groups = 1;  // each of so many equal parts of a row is normalised by itself, with one w for all
+};
+
 // Queries [q_begin, q_begin + q_length) attend causally to keys [k_begin, k_begin + k_length): the last query
 // sees the last key, so query i sees keys up to i + k_length - q_length.
 struct AttentionSegment {
@@ -40,7 +48,8 @@ struct AttentionShape {
   int64_t kv_heads = 0;  // divides heads; query head h uses key head h / (heads / kv_heads)
   int64_t head_dim = 0;
   float scale = 1.0f;
-  int64_t window = 0;  // a query sees this many latest keys, itself included; 0 = all
+  int64_t window = 0;    // a query sees this many latest keys, itself included; 0 = all
+  float softcap = 0.0f;  // c > 0: scores are c * tanh(scale * q·k / c) (Gemma 2)
 };
 
 struct AttentionForwardArgs {
@@ -50,7 +59,8 @@ struct AttentionForwardArgs {
   Tensor k;    // [tk, kv_heads * head_dim]
   Tensor v;    // [tk, kv_heads * head_dim]
   Tensor out;  // [tq, heads * head_dim]
-  Tensor lse;  // [tq, heads]: log of the sum of exponentials of the scaled scores; undefined if not wanted
+  Tensor lse;  // [tq, heads]: log of the sum of exponentials of the scores, scaled and capped; undefined if
+               // not wanted
 };
 
 // Overwrites dq, dk, dv. Tokens outside all segments get zeros.
@@ -61,6 +71,18 @@ struct AttentionBackwardArgs {
   Tensor dq, dk, dv;
 };
 
+// Per row: loss += the cross-entropy of softmax(logits) with labels [1, rows] i32; where `gradient`, logits
+// become `scale` times its gradient, otherwise they stay.
+struct CrossEntropyArgs {
+  Tensor logits;
+  Tensor labels;  // all trained
+  float scale = 1.0f;
+  bool gradient = false;
+  Tensor loss;           // [1, 1] f64 on the device
+  float softcap = 0.0f;  // c > 0: logits are first made c * tanh(logits / c); the gradient goes through it
+  float label_smoothing = 0.0f;  // e: the target is (1 - e) * onehot + e / cols, as in torch's cross_entropy
+};
+
 // Identifies the draws of one dropout: element (token, column) of site `site` in step `step`.
 struct DropoutArgs {
   float probability = 0.0f;
@@ -68,40 +90,16 @@ struct DropoutArgs {
   uint64_t step = 0;
   uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
+  Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
 };
 
-// One contiguous range of a flat shard with its own weight decay.
-struct DecayRange {
-  int64_t begin = 0;
-  int64_t count = 0;
-  float weight_decay = 0.0f;
-};
-
-// AdamW with decoupled decay (Loshchilov & Hutter, "Decoupled weight decay regularization", algorithm 2), as
-// torch.optim.AdamW computes it. All tensors are flat [1, n] f32; `low` (bf16 or f16), where defined,
-// receives the rounded new weights.
-struct AdamWArgs {
-  Tensor weights;  // f32: the weights themselves or their master copy
-  Tensor low;
-  Tensor gradients;
-  Tensor moment1, moment2;
-  Tensor gradient_scale;  // [1, 1] f32 on the device: gradients are multiplied by it (clipping)
-  std::vector<DecayRange> decay;
-  float learning_rate = 0.0f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  int64_t step = 1;  // 1-based
-};
-
-// torch.optim.SGD: weight decay is added to the gradient; no momentum.
-struct SgdArgs {
-  Tensor weights;
-  Tensor low;
-  Tensor gradients;
-  Tensor gradient_scale;
-  std::vector<DecayRange> decay;
-  float learning_rate = 0.0f;
+// Identifies the draws of noise as DropoutArgs does; no dropout may have its `site`.
+struct NoiseArgs {
+  Tensor amplitudes;  // [1, t] f32, one per row; rows with 0 stay
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint64_t site = 0;
+  int64_t first_token = 0;
 };
 
 }  // namespace ftune

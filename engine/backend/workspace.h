@@ -17,6 +17,9 @@ class WorkspaceSizes {
   virtual int64_t AttentionBackward(const AttentionShape& shape) const = 0;
   // Column sums over rows (bias and norm weight gradients, sums of squares), `cols` wide.
   virtual int64_t ColumnReduction(int64_t rows, int64_t cols) const = 0;
+  // An update of weights [rows, cols].
+  virtual int64_t Adafactor(int64_t rows, int64_t cols) const = 0;
+  virtual int64_t Muon(int64_t rows, int64_t cols) const = 0;
 };
 
 }  // namespace ftune

@@ -1,13 +1,15 @@
 #include "engine/format/config_writer.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "engine/format/config_reader.h"
 #include "engine/format/families.h"
-#include "engine/format/rope_reader.h"
 
 namespace ftune {
 namespace {
@@ -52,6 +54,23 @@ OrderedJson RopeScaling(const RopeConfig& rope) {
       return nullptr;
     case RopeKind::kLinear:
       return {{"rope_type", "linear"}, {"factor", rope.factor}};
+    case RopeKind::kDynamic:
+      return {{"rope_type", "dynamic"}, {"factor", rope.factor}};
+    case RopeKind::kYarn:
+      return {{"rope_type", "yarn"},
+              {"factor", rope.factor},
+              {"original_max_position_embeddings", rope.original_max_position},
+              {"attention_factor", rope.attention_factor},
+              {"beta_fast", rope.beta_fast},
+              {"beta_slow", rope.beta_slow},
+              {"truncate", rope.truncate}};
+    case RopeKind::kLongRope:
+      return {{"rope_type", "longrope"},
+              {"factor", rope.factor},
+              {"original_max_position_embeddings", rope.original_max_position},
+              {"attention_factor", rope.attention_factor},
+              {"short_factor", rope.short_factors},
+              {"long_factor", rope.long_factors}};
     case RopeKind::kLlama3:
       return {{"rope_type", "llama3"},
               {"factor", rope.factor},
@@ -70,6 +89,7 @@ void SetDType(OrderedJson& json, DType dtype) {
   if (has_old || (!new_dialect && !has_new)) json["torch_dtype"] = TorchName(dtype);
 }
 
+// The settings of all layers, or of the global ones where the config has a set for each type of layer.
 void SetRope(OrderedJson& json, const RopeConfig& rope) {
   OrderedJson scaling = RopeScaling(rope);
   if (!json.contains("rope_parameters")) {
@@ -79,40 +99,94 @@ void SetRope(OrderedJson& json, const RopeConfig& rope) {
   }
   if (scaling.is_null()) scaling = {{"rope_type", "default"}};
   scaling["rope_theta"] = rope.theta;
-  json["rope_parameters"] = std::move(scaling);
+  OrderedJson& parameters = json["rope_parameters"];
+  (parameters.contains("full_attention") ? parameters["full_attention"] : parameters) = std::move(scaling);
   json.erase("rope_scaling");  // it would win
+}
+
+const char* ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGeluTanh:
+      return "gelu_pytorch_tanh";
+    case Activation::kGelu:
+      return "gelu";
+  }
+  return "silu";
+}
+
+OrderedJson CapOrNull(float cap) { return cap > 0 ? OrderedJson(Shortest(cap)) : OrderedJson(nullptr); }
+
+// Windows and positions of the layers, where the family's own rule would not give them.
+void SetLayers(OrderedJson& json, const Family& family, const ModelConfig& config) {
+  const auto window = std::max_element(config.layer_window.begin(), config.layer_window.end());
+  const int64_t widest = window == config.layer_window.end() ? 0 : *window;
+  if (family.window != WindowRule::kNone) {
+    json["sliding_window"] = widest > 0 ? OrderedJson(widest) : OrderedJson(nullptr);
+  }
+  if (family.window == WindowRule::kFrom || family.window == WindowRule::kNoRope) {
+    json["use_sliding_window"] = widest > 0;
+  }
+  if (widest > 0 && family.window != WindowRule::kAll) {
+    OrderedJson types = OrderedJson::array();
+    for (const int64_t w : config.layer_window)
+      types.push_back(w > 0 ? "sliding_attention" : "full_attention");
+    json["layer_types"] = std::move(types);
+  }
+  if (family.rope == RopeRule::kSome) {
+    OrderedJson flags = OrderedJson::array();
+    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+      flags.push_back(config.RopeOf(layer) == LayerRope::kNone ? 0 : 1);
+    }
+    json["no_rope_layers"] = std::move(flags);
+  }
 }
 
 }  // namespace
 
 std::string MakeConfigJson(const ModelConfig& config, DType dtype) {
   const Family& family = *FindFamily(config.model_type);
-  OrderedJson json = {{"architectures", OrderedJson::array({family.architecture})},
+  const SizeKeys& keys = family.keys;
+  OrderedJson json = {{"architectures", OrderedJson::array({family.hf_class})},
                       {"model_type", config.model_type}};
-  if (family.bias_keys) {
+  if (family.biases == BiasRule::kKeys || family.biases == BiasRule::kAttentionKey) {
     json["attention_bias"] = config.qkv_bias;
-    json["mlp_bias"] = config.mlp_bias;
   }
-  json["attention_dropout"] = 0.0;
+  if (family.biases == BiasRule::kKeys) json["mlp_bias"] = config.mlp_bias;
   json["bos_token_id"] = IdOrNull(config.bos_id);
   json["eos_token_id"] = IdOrList(config.eos_ids);
-  json["head_dim"] = config.head_dim;
-  json["hidden_act"] = "silu";
-  json["hidden_size"] = config.hidden_size;
+  json[keys.activation] = ActivationName(config.activation);
+  json[keys.hidden] = config.hidden_size;
   json["initializer_range"] = 0.02;
-  json["intermediate_size"] = config.intermediate_size;
-  json["max_position_embeddings"] = config.max_position;
-  json["num_attention_heads"] = config.num_heads;
-  json["num_hidden_layers"] = config.num_layers;
-  json["num_key_value_heads"] = config.num_kv_heads;
-  json["rms_norm_eps"] = Shortest(config.norm_eps);
-  json["rope_scaling"] = RopeScaling(config.rope);
-  json["rope_theta"] = config.rope.theta;
-  if (family.window == WindowRule::kAll) {
-    const int64_t window = config.layer_window.empty() ? 0 : config.layer_window.front();
-    json["sliding_window"] = window > 0 ? OrderedJson(window) : OrderedJson(nullptr);
+  json[keys.intermediate] = config.intermediate_size;
+  json[keys.max_position] = config.max_position;
+  json[keys.heads] = config.num_heads;
+  json[keys.layers] = config.num_layers;
+  json[keys.norm_eps] = Shortest(config.norm_eps);
+  if (config.architecture->names.positions.empty()) {
+    json["attention_dropout"] = 0.0;
+    json["head_dim"] = config.head_dim;
+    json[keys.kv_heads] = config.num_kv_heads;
+    json["rope_scaling"] = RopeScaling(config.rope);
+    json["rope_theta"] = config.rope.theta;
   }
-  if (family.window == WindowRule::kLayers) json["use_sliding_window"] = false;
+  if (family.rope == RopeRule::kLocal) json["rope_local_base_freq"] = config.local_rope.theta;
+  if (family.partial_rotary) {
+    json["partial_rotary_factor"] =
+        static_cast<double>(config.RotaryDim()) / static_cast<double>(config.head_dim);
+  }
+  if (family.default_original_position > 0) {
+    json["original_max_position_embeddings"] =
+        config.rope.original_max_position > 0 ? config.rope.original_max_position : config.max_position;
+  }
+  if (family.attention_softcap) json["attn_logit_softcapping"] = CapOrNull(config.attention_softcap);
+  if (family.logit_softcap) json["final_logit_softcapping"] = CapOrNull(config.logit_softcap);
+  if (family.query_scalar) {
+    json["query_pre_attn_scalar"] =
+        std::llround(1.0 / (static_cast<double>(config.attention_scale) * config.attention_scale));
+  }
+  SetLayers(json, family, config);
   json["tie_word_embeddings"] = config.tied_head;
   json["torch_dtype"] = TorchName(dtype);
   json["use_cache"] = true;
@@ -123,11 +197,17 @@ std::string MakeConfigJson(const ModelConfig& config, DType dtype) {
 absl::StatusOr<std::string> UpdateConfigJson(const std::string& config_json, const ModelConfig& config,
                                              DType dtype, const std::string& file) {
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json parsed, ParseJson(config_json, file));
-  FTUNE_ASSIGN_OR_RETURN(const RopeConfig rope, ReadRope(parsed, config.max_position, file));
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig before, ParseHfConfig(parsed, file));
   // Once more, keeping the order of keys.
   OrderedJson json = OrderedJson::parse(config_json);
   SetDType(json, dtype);
-  if (rope != config.rope) SetRope(json, config.rope);
+  if (before.rope != config.rope) SetRope(json, config.rope);
+  if (before.vocab_size != config.vocab_size) json["vocab_size"] = config.vocab_size;
+  // With dynamic scaling it is the context that the factor is of.
+  if (before.max_position != config.max_position && config.rope.kind != RopeKind::kDynamic) {
+    json["max_position_embeddings"] = config.max_position;
+  }
+  if (before.tied_head != config.tied_head) json["tie_word_embeddings"] = config.tied_head;
   return json.dump(2) + "\n";
 }
 

@@ -14,8 +14,8 @@ namespace ftune {
 std::string MakeConfigJson(const ModelConfig& config, DType dtype);
 
 // `config_json`, which `config` was read from, with its dtype field (torch_dtype, dtype or both, as it has
-// them) set and, if config.rope is another than the text's, with that, in the text's dialect. All else stays,
-// in its order.
+// them) set and, if config.rope or max_position are others than the text's, with those, in the text's
+// dialect. All else stays, in its order.
 absl::StatusOr<std::string> UpdateConfigJson(const std::string& config_json, const ModelConfig& config,
                                              DType dtype, const std::string& file);
 

@@ -1,6 +1,9 @@
 #include "engine/format/gguf_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,8 +12,10 @@
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/families.h"
+#include "engine/format/gguf_metadata.h"
 #include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
+#include "engine/format/layer_reader.h"
 
 namespace ftune {
 namespace {
@@ -21,24 +26,17 @@ struct NeutralSetting {
   double neutral;
 };
 constexpr NeutralSetting kNeutralSettings[] = {
-    {"expert_count", 0},
-    {"expert_used_count", 0},
-    {"attention.clamp_kqv", 0},
-    {"attention.max_alibi_bias", 0},
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
-    {"logit_scale", 1},
-    {"residual_scale", 1},
-    {"embedding_scale", 1},
-    {"attention.scale", 0},
-    {"rope.scaling.attn_factor", 1},
+    {"expert_count", 0},        {"expert_used_count", 0},
+    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0},
+    {"logit_scale", 1},         {"residual_scale", 1},
+    {"embedding_scale", 1},     {"attention.scale", 0},
 };
 
 class GgufWeights : public WeightSource {
  public:
   explicit GgufWeights(GgufFile file) : file_(std::move(file)) {}
 
-  absl::Status AddTensors(const ModelConfig& config, const GgufNames& names);
+  absl::Status AddTensors(const ModelConfig& config, const Family& family);
   const GgufFile& file() const { return file_; }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
   void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
@@ -65,11 +63,11 @@ absl::Status GgufWeights::SetInterleaved(int64_t heads, const ModelConfig& confi
   return absl::OkStatus();
 }
 
-absl::Status GgufWeights::AddTensors(const ModelConfig& config, const GgufNames& names) {
+absl::Status GgufWeights::AddTensors(const ModelConfig& config, const Family& family) {
   const std::string file = file_.path().string();
   for (const GgufTensor& tensor : file_.tensors()) {
-    if (IsGgufRopeTable(tensor.name)) continue;  // ReadGgufRope reads it
-    const auto role = ParseGgufName(names, tensor.name);
+    if (IsRopeTensor(tensor.name)) continue;  // read by ReadGgufRope
+    const auto role = ParseGgufName(tensor.name, *config.architecture);
     if (!role || role->layer >= config.num_layers) {
       return DataError({.file = file,
                         .key = tensor.name,
@@ -84,12 +82,14 @@ absl::Status GgufWeights::AddTensors(const ModelConfig& config, const GgufNames&
                         .expected = StrCat("one of ", ReadableGgmlTypes()),
                         .hint = "use another file of the model, or the Hugging Face model"});
     }
-    SourceTensor source = {.name = HfName(*role),
+    SourceTensor source = {.name = HfTensorName(tensor.name, *config.architecture),
                            .dtype = *tensor.dtype,
                            .shape = tensor.shape,
                            .bytes = tensor.bytes,
                            .file = file};
-    FTUNE_RETURN_IF_ERROR(SetInterleaved(InterleavedHeads(names, *role, config), config, source));
+    FTUNE_RETURN_IF_ERROR(SetInterleaved(InterleavedHeads(*role, config, family), config, source));
+    // llama.cpp's converter stores the 1 that Gemma's norms add to their weights with them.
+    if (config.architecture->norm_unit_offset && role->part.ends_with("norm")) source.added = -1.0f;
     tensors_.push_back(std::move(source));
   }
   std::sort(tensors_.begin(), tensors_.end(),
@@ -128,6 +128,7 @@ absl::StatusOr<std::string> ReadArchitecture(const GgufFile& file) {
   FTUNE_ASSIGN_OR_RETURN(std::string architecture, file.String("general.architecture"));
   std::vector<std::string_view> known;
   for (const Family& family : Families()) {
+    if (family.gguf_architecture.empty()) continue;
     if (family.gguf_architecture == architecture) return architecture;
     if (std::find(known.begin(), known.end(), family.gguf_architecture) == known.end()) {
       known.push_back(family.gguf_architecture);
@@ -195,43 +196,106 @@ absl::Status ReadTokenIds(const GgufFile& file, ModelConfig& config) {
 
 // Biases show only in the tensors.
 absl::Status ReadBiases(const GgufFile& file, const Family& family, ModelConfig& config) {
-  config.qkv_bias = family.qkv_bias_always || file.FindTensor("blk.0.attn_q.bias") != nullptr;
+  config.qkv_bias =
+      family.biases == BiasRule::kQueryKeyValue || file.FindTensor("blk.0.attn_q.bias") != nullptr;
   config.output_bias = file.FindTensor("blk.0.attn_output.bias") != nullptr;
   config.mlp_bias = file.FindTensor("blk.0.ffn_gate.bias") != nullptr;
   // config.json has one key for the four of them, or none.
-  const bool expressible =
-      family.bias_keys ? config.qkv_bias == config.output_bias : !config.output_bias && !config.mlp_bias;
+  const bool expressible = family.biases == BiasRule::kKeys ? config.qkv_bias == config.output_bias
+                                                            : !config.output_bias && !config.mlp_bias;
   if (expressible) return absl::OkStatus();
   return DataError({.file = file.path().string(),
                     .key = "blk.0.attn_output.bias",
                     .message = StrCat("this combination of biases is not one of ", family.model_type, "'s")});
 }
 
-absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& architecture) {
-  ModelConfig config;
-  FTUNE_RETURN_IF_ERROR(CheckSettings(file, architecture));
+// Windows and positions of the layers, by the family's rules for config.json.
+absl::Status ReadGgufLayers(const GgufFile& file, const std::string& architecture, const Family& family,
+                            ModelConfig& config) {
+  const std::string path = file.path().string();
   const std::string window_key = architecture + ".attention.sliding_window";
   FTUNE_ASSIGN_OR_RETURN(const int64_t window, file.IntOr(window_key, 0));
-  if (window < 0) {
-    return DataError(
-        {.file = file.path().string(), .key = window_key, .found = StrCat(window), .expected = "0 or more"});
-  }
-  // Of the families that share llama.cpp's "llama", only Mistral has a window; without one they compute the
-  // same.
-  config.model_type = architecture == "llama" && window > 0 ? "mistral" : architecture;
-  const Family& family = *FindFamily(config.model_type);
-  if (window > 0 && family.window != WindowRule::kAll) {
-    return DataError({.file = file.path().string(),
+  if (window > 0 && (family.window == WindowRule::kFrom || family.window == WindowRule::kNone)) {
+    return DataError({.file = path,
                       .key = window_key,
                       .message = StrCat("a sliding window is not supported for ", architecture),
                       .found = StrCat(window)});
   }
+  nlohmann::json fields = {{"sliding_window", nullptr}};
+  if (window > 0) fields["sliding_window"] = window;
+  const std::string pattern_key = architecture + ".attention.sliding_window_pattern";
+  if (file.Has(pattern_key)) {
+    const absl::StatusOr<int64_t> every = file.Int(pattern_key);
+    if (every.ok()) {
+      fields["sliding_window_pattern"] = *every;
+    } else {
+      FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> sliding, file.Ints(pattern_key));
+      for (const int64_t flag : sliding) {
+        fields["layer_types"].push_back(flag != 0 ? "sliding_attention" : "full_attention");
+      }
+    }
+  }
+  return ReadLayers(fields, family, path, config);
+}
+
+absl::Status ReadScales(const GgufFile& file, const std::string& architecture, const Family& family,
+                        ModelConfig& config) {
+  if (family.query_scalar) config.attention_scale = GgufAttentionScale(config, family);
+  struct Cap {
+    const char* suffix;
+    bool honoured;
+    double fallback;
+    float* cap;
+  };
+  for (const Cap& cap : {Cap{"attn_logit_softcapping", family.attention_softcap,
+                             family.default_attention_softcap, &config.attention_softcap},
+                         Cap{"final_logit_softcapping", family.logit_softcap, family.default_logit_softcap,
+                             &config.logit_softcap}}) {
+    const std::string key = StrCat(architecture, ".", cap.suffix);
+    FTUNE_ASSIGN_OR_RETURN(const double value, file.FloatOr(key, cap.fallback));
+    if (value < 0 || !std::isfinite(value) || (value != 0 && !cap.honoured)) {
+      return DataError({.file = file.path().string(),
+                        .key = key,
+                        .message = "the setting changes what the model computes and is not supported",
+                        .found = StrCat(value),
+                        .expected = cap.honoured ? "a positive number, or 0 for none" : "0"});
+    }
+    *cap.cap = static_cast<float>(value);
+  }
+  return absl::OkStatus();
+}
+
+// Of the families that share llama.cpp's "llama", only Mistral has a window; without one they compute the
+// same.
+absl::StatusOr<const Family*> FindGgufFamily(const GgufFile& file, const std::string& architecture) {
+  FTUNE_ASSIGN_OR_RETURN(const int64_t window, file.IntOr(architecture + ".attention.sliding_window", 0));
+  if (window < 0) {
+    return DataError({.file = file.path().string(),
+                      .key = architecture + ".attention.sliding_window",
+                      .found = StrCat(window),
+                      .expected = "0 or more"});
+  }
+  if (architecture == "llama" && window > 0) return FindFamily("mistral");
+  for (const Family& family : Families()) {
+    if (family.gguf_architecture == architecture) return &family;
+  }
+  return DataError({.file = file.path().string(), .key = "general.architecture", .found = architecture});
+}
+
+absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file, const std::string& architecture,
+                                       const Family& family) {
+  ModelConfig config;
+  FTUNE_RETURN_IF_ERROR(CheckSettings(file, architecture));
+  config.model_type = std::string(family.model_type);
+  config.architecture = family.architecture;
+  config.activation = family.default_activation;
   FTUNE_RETURN_IF_ERROR(ReadSizes(file, architecture, config));
   FTUNE_RETURN_IF_ERROR(ReadBiases(file, family, config));
   config.tied_head = file.FindTensor("output.weight") == nullptr;
-  config.layer_window.assign(config.num_layers, window);
+  FTUNE_RETURN_IF_ERROR(ReadScales(file, architecture, family, config));
+  FTUNE_RETURN_IF_ERROR(ReadGgufLayers(file, architecture, family, config));
   FTUNE_RETURN_IF_ERROR(ReadTokenIds(file, config));
-  FTUNE_ASSIGN_OR_RETURN(config.rope, ReadGgufRope(file, architecture, config.head_dim));
+  FTUNE_RETURN_IF_ERROR(ReadGgufRopes(file, architecture, family, config));
   return config;
 }
 
@@ -241,9 +305,10 @@ absl::StatusOr<GgufModel> OpenGgufModel(const std::filesystem::path& path) {
   FTUNE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(path));
   FTUNE_ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(file));
   GgufModel model;
-  FTUNE_ASSIGN_OR_RETURN(model.config, ReadConfig(file, architecture));
+  FTUNE_ASSIGN_OR_RETURN(const Family* family, FindGgufFamily(file, architecture));
+  FTUNE_ASSIGN_OR_RETURN(model.config, ReadConfig(file, architecture, *family));
   auto weights = std::make_unique<GgufWeights>(std::move(file));
-  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, *FindGgufNames(architecture)));
+  FTUNE_RETURN_IF_ERROR(weights->AddTensors(model.config, *family));
   model.weights = std::move(weights);
   return model;
 }

@@ -17,10 +17,11 @@ struct GgufModel {
   std::unique_ptr<WeightSource> weights;  // owns the mapping
 };
 
-// Architectures llama (Llama, Mistral, SmolLM) and qwen2. Tensors get their Hugging Face names; q and k of
-// llama have interleaved_heads set, since llama.cpp's converter reorders their rows. A tensor of a type that
-// DType does not have, a tensor that the architecture does not have, and a setting that ftune does not have
-// are errors that name it.
+// The architectures that the table of families names ("llama" is Llama, Mistral and SmolLM). Tensors get
+// their Hugging Face names; what llama.cpp's converter did to some (rows of q and k reordered, Gemma's norms
+// with the 1 that is added to them) is told by interleaved_heads and `added`. A tensor of a type that DType
+// does not have, a tensor that the architecture does not have, and a setting that ftune does not have are
+// errors that name it.
 absl::StatusOr<GgufModel> OpenGgufModel(const std::filesystem::path& path);
 
 }  // namespace ftune

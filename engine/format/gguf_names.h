@@ -1,47 +1,32 @@
-// Names of tensors in GGUF files and in Hugging Face's, both ways: one row an architecture.
+// Names of tensors in GGUF files and in Hugging Face's, in both directions (gguf-py's tensor_mapping).
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
+#include "engine/format/families.h"
 #include "engine/model/config.h"
 
 namespace ftune {
 
-struct NamePair {
-  std::string_view gguf, hf;
+// What the name of a GGUF tensor says.
+struct GgufTensorRole {
+  int64_t layer = -1;          // -1 outside the layers
+  std::string_view part;       // "attn_q"
+  std::string_view suffix;     // "weight" or "bias"
+  std::string_view hf_module;  // "self_attn.q_proj"
 };
+// Nothing for a tensor that the architecture does not have. Views are into `name` and static text.
+std::optional<GgufTensorRole> ParseGgufName(std::string_view name, const Architecture& architecture);
 
-struct GgufNames {
-  std::string_view architecture;    // general.architecture
-  std::span<const NamePair> outer;  // "token_embd", "model.embed_tokens"
-  std::span<const NamePair> layer;  // behind "blk.3." and "model.layers.3."
-  // llama.cpp's converter reorders the rows of q and k: each head's two rotary halves are interleaved.
-  bool interleaved_heads = false;
-};
-// nullptr if unknown.
-const GgufNames* FindGgufNames(std::string_view architecture);
+// "model.layers.3.mlp.up_proj.weight" for "blk.3.ffn_up.weight"; empty if there is none.
+std::string HfTensorName(std::string_view gguf_name, const Architecture& architecture);
+// The other way round.
+std::string GgufTensorName(std::string_view hf_name, const Architecture& architecture);
 
-// What a tensor's name says.
-struct TensorRole {
-  int64_t layer = -1;       // -1 outside the layers
-  NamePair part;            // "attn_q", "self_attn.q_proj"
-  std::string_view suffix;  // "weight", "bias"
-};
-// Nothing where the architecture has no such name.
-std::optional<TensorRole> ParseGgufName(const GgufNames& names, std::string_view gguf);
-std::optional<TensorRole> ParseHfName(const GgufNames& names, std::string_view hf);
-std::string GgufName(const TensorRole& role);
-std::string HfName(const TensorRole& role);
-
-// Heads whose rows are interleaved in the file; 0 = the rows are in Hugging Face's order.
-int64_t InterleavedHeads(const GgufNames& names, const TensorRole& role, const ModelConfig& config);
-
-// rope_freqs.weight, and an older form of the same: no parameters.
-bool IsGgufRopeTable(std::string_view gguf);
-inline constexpr char kGgufRopeFactors[] = "rope_freqs.weight";
+// Heads whose rows llama.cpp's converter interleaves in this tensor; 0: the rows are in Hugging Face's order.
+int64_t InterleavedHeads(const GgufTensorRole& role, const ModelConfig& config, const Family& family);
 
 }  // namespace ftune

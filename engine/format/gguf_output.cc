@@ -22,9 +22,10 @@ struct PlannedTensor {
   const OutputTensor* source = nullptr;  // nullptr: the rotary factors
   GgufTensorSpec spec;
   int64_t interleaved_heads = 0;
+  float added = 0.0f;  // to each value
 };
 
-absl::StatusOr<std::vector<PlannedTensor>> PlanTensors(const ModelConfig& config, const GgufNames& names,
+absl::StatusOr<std::vector<PlannedTensor>> PlanTensors(const ModelConfig& config, const Family& family,
                                                        std::span<const OutputTensor> tensors, DType dtype,
                                                        const std::string& file) {
   std::vector<PlannedTensor> planned;
@@ -32,16 +33,20 @@ absl::StatusOr<std::vector<PlannedTensor>> PlanTensors(const ModelConfig& config
     planned.push_back({.spec = {kGgufRopeFactors, DType::kF32, {config.head_dim / 2}}});
   }
   for (const OutputTensor& tensor : tensors) {
-    const auto role = ParseHfName(names, tensor.name);
+    const std::string name = GgufTensorName(tensor.name, *config.architecture);
+    const auto role = ParseGgufName(name, *config.architecture);
     if (!role) {
       return DataError({.file = file,
                         .key = tensor.name,
-                        .message = StrCat("GGUF's ", names.architecture, " has no such tensor")});
+                        .message = StrCat("GGUF's ", family.gguf_architecture, " has no such tensor")});
     }
-    if (config.tied_head && role->part.gguf == "output") continue;
-    planned.push_back({.source = &tensor,
-                       .spec = {GgufName(*role), GgufOutputType(dtype, tensor.shape), tensor.shape},
-                       .interleaved_heads = InterleavedHeads(names, *role, config)});
+    if (config.tied_head && role->part == "output") continue;
+    PlannedTensor planned_tensor = {.source = &tensor,
+                                    .spec = {name, GgufOutputType(dtype, tensor.shape), tensor.shape}};
+    planned_tensor.interleaved_heads = InterleavedHeads(*role, config, family);
+    // As llama.cpp's converter stores Gemma's norms: with the 1 that is added to them.
+    if (config.architecture->norm_unit_offset && role->part.ends_with("norm")) planned_tensor.added = 1.0f;
+    planned.push_back(std::move(planned_tensor));
   }
   return planned;
 }
@@ -87,6 +92,7 @@ absl::Status WriteTensor(const PlannedTensor& tensor, const ModelConfig& config,
     for (const int64_t dim : tensor.source->shape) count *= dim;
     values.resize(count);
     FTUNE_RETURN_IF_ERROR(tensor.source->fill(reinterpret_cast<std::byte*>(values.data())));
+    for (float& value : values) value += tensor.added;
     if (tensor.interleaved_heads > 0) {
       std::vector<float> rows;
       InterleaveRows(tensor.interleaved_heads, tensor.source->shape[0], values, rows);
@@ -127,11 +133,11 @@ absl::Status WriteGgufModel(const ModelFiles& base, const std::filesystem::path&
                             std::span<const OutputTensor> tensors, DType dtype) {
   const std::string file = path.string();
   FTUNE_RETURN_IF_ERROR(CheckPath(base, path));
-  FTUNE_ASSIGN_OR_RETURN(const GgufNames* names, CheckGgufFamily(base.config, base.path.string()));
+  FTUNE_ASSIGN_OR_RETURN(const Family* family, CheckGgufFamily(base.config, base.path.string()));
   GgufMetadata metadata;
-  FTUNE_RETURN_IF_ERROR(AddGgufMetadata(base, *names, dtype, metadata));
+  FTUNE_RETURN_IF_ERROR(AddGgufMetadata(base, *family, dtype, metadata));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<PlannedTensor> planned,
-                         PlanTensors(base.config, *names, tensors, dtype, file));
+                         PlanTensors(base.config, *family, tensors, dtype, file));
   std::vector<GgufTensorSpec> specs;
   for (const PlannedTensor& tensor : planned) specs.push_back(tensor.spec);
   if (path.has_parent_path()) FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));

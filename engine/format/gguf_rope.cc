@@ -7,10 +7,12 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "engine/format/gguf_names.h"
 
 namespace ftune {
 namespace {
+
+constexpr char kShortTensor[] = "rope_factors_short.weight";
+constexpr char kLongTensor[] = "rope_factors_long.weight";
 
 bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
   constexpr float kTolerance = 1e-4f;  // relative; the converter computes in fp32
@@ -56,7 +58,64 @@ absl::StatusOr<RopeConfig> ApplyFactors(const GgufFile& file, const GgufTensor& 
   return *recovered;
 }
 
+absl::StatusOr<std::vector<double>> ReadFactors(const GgufFile& file, const char* name, int64_t count) {
+  const GgufTensor* tensor = file.FindTensor(name);
+  if (tensor == nullptr || tensor->dtype != DType::kF32 || tensor->shape != std::vector<int64_t>{count}) {
+    return DataError({.file = file.path().string(),
+                      .key = name,
+                      .found = tensor == nullptr ? "nothing" : StrCat("[", StrJoin(tensor->shape, ", "), "]"),
+                      .expected = StrCat("F32 [", count, "]")});
+  }
+  std::vector<float> values(count);
+  ConvertToF32(DType::kF32, tensor->bytes.data(), count, values.data());
+  for (const float value : values) {
+    if (value > 0 && std::isfinite(value)) continue;
+    return DataError(
+        {.file = file.path().string(), .key = name, .found = StrCat(value), .expected = "positive numbers"});
+  }
+  return std::vector<double>(values.begin(), values.end());
+}
+
+absl::Status ReadLongRope(const GgufFile& file, const std::string& architecture, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
+  rope.kind = RopeKind::kLongRope;
+  FTUNE_ASSIGN_OR_RETURN(rope.short_factors, ReadFactors(file, kShortTensor, config.RotaryDim() / 2));
+  FTUNE_ASSIGN_OR_RETURN(rope.long_factors, ReadFactors(file, kLongTensor, config.RotaryDim() / 2));
+  const std::string key = architecture + ".rope.scaling.original_context_length";
+  FTUNE_ASSIGN_OR_RETURN(rope.original_max_position, file.Int(key));
+  if (rope.original_max_position <= 1) {
+    return DataError({.file = file.path().string(),
+                      .key = key,
+                      .found = StrCat(rope.original_max_position),
+                      .expected = "an integer above 1"});
+  }
+  rope.factor = static_cast<double>(config.max_position) / static_cast<double>(rope.original_max_position);
+  const double inferred =
+      rope.factor <= 1
+          ? 1.0
+          : std::sqrt(1 + std::log(rope.factor) / std::log(static_cast<double>(rope.original_max_position)));
+  FTUNE_ASSIGN_OR_RETURN(rope.attention_factor,
+                         file.FloatOr(architecture + ".rope.scaling.attn_factor", inferred));
+  return absl::OkStatus();
+}
+
+absl::Status CheckAttentionFactor(const GgufFile& file, const std::string& architecture) {
+  const std::string key = architecture + ".rope.scaling.attn_factor";
+  FTUNE_ASSIGN_OR_RETURN(const double factor, file.FloatOr(key, 1.0));
+  if (factor == 1.0) return absl::OkStatus();
+  return DataError({.file = file.path().string(),
+                    .key = key,
+                    .message = "the setting changes what the model computes and is not supported",
+                    .found = StrCat(factor),
+                    .expected = "1"});
+}
+
 }  // namespace
+
+bool IsRopeTensor(std::string_view name) {
+  return name == kGgufRopeFactors || name == kShortTensor || name == kLongTensor ||
+         name.ends_with(".attn_rot_embd");  // an older form
+}
 
 std::vector<float> Llama3Divisors(const RopeConfig& rope, int64_t head_dim) {
   const double positions = static_cast<double>(rope.original_max_position);
@@ -77,11 +136,12 @@ std::vector<float> Llama3Divisors(const RopeConfig& rope, int64_t head_dim) {
   return divisors;
 }
 
-absl::StatusOr<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string& architecture,
-                                        int64_t head_dim) {
+absl::Status ReadGgufRopes(const GgufFile& file, const std::string& architecture, const Family& family,
+                           ModelConfig& config) {
   const auto key = [&](const char* suffix) { return StrCat(architecture, ".rope.", suffix); };
-  RopeConfig rope;
-  FTUNE_ASSIGN_OR_RETURN(rope.theta, file.FloatOr(key("freq_base"), 10000.0));
+  const int64_t head_dim = config.head_dim;
+  RopeConfig& rope = config.rope;
+  FTUNE_ASSIGN_OR_RETURN(rope.theta, file.FloatOr(key("freq_base"), family.default_theta));
   if (!(rope.theta > 0) || !std::isfinite(rope.theta)) {
     return DataError({.file = file.path().string(),
                       .key = key("freq_base"),
@@ -89,13 +149,20 @@ absl::StatusOr<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string&
                       .expected = "a positive number"});
   }
   FTUNE_ASSIGN_OR_RETURN(const int64_t rotated, file.IntOr(key("dimension_count"), head_dim));
-  if (rotated != head_dim) {
+  if (family.partial_rotary && rotated > 0 && rotated < head_dim && rotated % 2 == 0) {
+    config.rotary_dim = rotated;
+  } else if (rotated != head_dim) {
     return DataError({.file = file.path().string(),
                       .key = key("dimension_count"),
                       .message = "rotating a part of each head is not supported",
                       .found = StrCat(rotated),
                       .expected = StrCat(head_dim, ", the head's size")});
   }
+  if (family.rope == RopeRule::kLocal) {
+    FTUNE_ASSIGN_OR_RETURN(config.local_rope.theta, file.FloatOr(key("freq_base_swa"), 10000.0));
+  }
+  if (file.FindTensor(kLongTensor) != nullptr) return ReadLongRope(file, architecture, config);
+  FTUNE_RETURN_IF_ERROR(CheckAttentionFactor(file, architecture));
   // As llama.cpp: without a type it is linear, and without a factor nothing is scaled.
   FTUNE_ASSIGN_OR_RETURN(const std::string type, file.StringOr(key("scaling.type"), "linear"));
   if (type != "none" && type != "linear") {
@@ -121,8 +188,9 @@ absl::StatusOr<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string&
   FTUNE_ASSIGN_OR_RETURN(rope.low_freq_factor, file.FloatOr(key(kGgufLowFrequency), 1.0));
   FTUNE_ASSIGN_OR_RETURN(rope.high_freq_factor, file.FloatOr(key(kGgufHighFrequency), 4.0));
   const GgufTensor* factors = file.FindTensor(kGgufRopeFactors);
-  if (factors == nullptr) return rope;
-  return ApplyFactors(file, *factors, rope, head_dim, positions);
+  if (factors == nullptr) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(rope, ApplyFactors(file, *factors, rope, head_dim, positions));
+  return absl::OkStatus();
 }
 
 }  // namespace ftune

@@ -7,18 +7,16 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_file.h"
-#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/gguf_model.h"
 #include "engine/format/safetensors_weights.h"
+#include "engine/format/tensor_names.h"
 
 namespace ftune {
 namespace {
 
 constexpr char kConfigFile[] = "config.json";
-constexpr char kHead[] = "lm_head.weight";
-constexpr char kEmbedding[] = "model.embed_tokens.weight";
 
 absl::Status NoConfig(const std::filesystem::path& folder) {
   if (Exists(folder / "adapter_config.json")) {
@@ -39,30 +37,23 @@ absl::Status NoConfig(const std::filesystem::path& folder) {
                     .expected = "a Hugging Face model or a .gguf file"});
 }
 
-// Buffers that transformers computes and ignores in files.
-void DropBuffers(SafetensorsWeights& weights) {
-  std::vector<std::string> names;
-  for (const SourceTensor& tensor : weights.tensors()) {
-    if (std::string_view(tensor.name).ends_with("rotary_emb.inv_freq")) names.push_back(tensor.name);
-  }
-  for (const std::string& name : names) weights.Drop(name);
-}
-
-absl::Status DropTiedHead(SafetensorsWeights& weights) {
-  const SourceTensor* head = weights.Find(kHead);
-  const SourceTensor* embedding = weights.Find(kEmbedding);
+absl::Status DropTiedHead(const ModuleNames& names, SafetensorsWeights& weights) {
+  const std::string embedding_name = StrCat(names.embedding, ".weight");
+  const std::string head_name = StrCat(names.head, ".weight");
+  const SourceTensor* head = weights.Find(head_name);
+  const SourceTensor* embedding = weights.Find(embedding_name);
   if (head == nullptr || embedding == nullptr) return absl::OkStatus();
   const bool same = head->dtype == embedding->dtype && head->shape == embedding->shape &&
                     head->bytes.size() == embedding->bytes.size() &&
                     std::memcmp(head->bytes.data(), embedding->bytes.data(), head->bytes.size()) == 0;
   if (!same) {
-    return DataError(
-        {.file = head->file,
-         .key = kHead,
-         .message = StrCat("config.json says tie_word_embeddings, but the tensor differs from ", kEmbedding),
-         .hint = "set tie_word_embeddings to false, or remove the tensor"});
+    return DataError({.file = head->file,
+                      .key = head_name,
+                      .message = StrCat("config.json says tie_word_embeddings, but the tensor differs from ",
+                                        embedding_name),
+                      .hint = "set tie_word_embeddings to false, or remove the tensor"});
   }
-  weights.Drop(kHead);
+  weights.Drop(head_name);
   return absl::OkStatus();
 }
 
@@ -71,12 +62,17 @@ absl::StatusOr<ModelFiles> OpenFolder(const std::filesystem::path& folder) {
   if (!Exists(config)) return NoConfig(folder);
   ModelFiles files;
   files.path = folder;
-  FTUNE_ASSIGN_OR_RETURN(files.config, ReadHfConfig(config));
-  FTUNE_ASSIGN_OR_RETURN(const MappedFile text, MappedFile::Open(config));
-  files.config_json = std::string(text.text());
+  FTUNE_ASSIGN_OR_RETURN(HfConfig read, ReadHfConfig(config));
+  files.config = std::move(read.model);
+  files.config_json = std::move(read.text);
+  files.text_only = read.text_only;
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWeights> weights, SafetensorsWeights::OpenFolder(folder));
-  DropBuffers(*weights);
-  if (files.config.tied_head) FTUNE_RETURN_IF_ERROR(DropTiedHead(*weights));
+  const Family& family = *FindFamily(files.config.model_type);
+  FTUNE_RETURN_IF_ERROR(weights->Rename(
+      [&](const std::string& name) { return ModelTensorName(name, family, files.text_only); }));
+  if (files.config.tied_head) {
+    FTUNE_RETURN_IF_ERROR(DropTiedHead(files.config.architecture->names, *weights));
+  }
   files.weights = std::move(weights);
   return files;
 }

@@ -56,8 +56,10 @@ absl::Status CheckNotBase(const ModelFiles& base, const std::filesystem::path& f
 }  // namespace
 
 absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder) {
-  if (!base.is_gguf) {
-    for (const char* name : kTokenizerFiles) FTUNE_RETURN_IF_ERROR(CopyIfThere(base.path, folder, name));
+  const bool separate = !base.tokenizer_folder.empty();
+  if (separate || !base.is_gguf) {
+    const std::filesystem::path& from = separate ? base.tokenizer_folder : base.path;
+    for (const char* name : kTokenizerFiles) FTUNE_RETURN_IF_ERROR(CopyIfThere(from, folder, name));
     return absl::OkStatus();
   }
   FTUNE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(base.path));

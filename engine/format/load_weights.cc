@@ -3,12 +3,16 @@
 #include <set>
 #include <vector>
 
+#include "base/convert.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "engine/adapter/lora.h"
+#include "engine/adapter/lora_names.h"
+#include "engine/format/quantized_weights.h"
 
 namespace ftune {
 namespace {
+
+constexpr std::string_view kWeight = ".weight";
 
 absl::Status CheckShape(const SourceTensor& tensor, const Parameter& parameter) {
   if (tensor.shape == parameter.shape) return absl::OkStatus();
@@ -18,7 +22,22 @@ absl::Status CheckShape(const SourceTensor& tensor, const Parameter& parameter) 
                     .expected = StrCat("[", StrJoin(parameter.shape, ", "), "], as config.json says")});
 }
 
+// The tensor in fp32 with what is to be added to it.
+std::vector<float> WithAdded(const SourceTensor& tensor, int64_t count) {
+  std::vector<float> values(count);
+  ConvertToF32(tensor.dtype, tensor.bytes.data(), count, values.data());
+  for (float& value : values) value += tensor.added;
+  return values;
+}
+
 void CopyIn(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
+  if (tensor.added != 0.0f && backend.computes()) {
+    const std::vector<float> values = WithAdded(tensor, parameter.size());
+    const auto bytes = std::as_bytes(std::span(values));
+    const SourceTensor changed = {
+        .name = tensor.name, .shape = tensor.shape, .bytes = bytes, .file = tensor.file};
+    return CopyIn(backend, stream, changed, parameter);
+  }
   std::vector<std::byte> reordered;
   std::span<const std::byte> bytes = tensor.bytes;
   if (tensor.interleaved_heads > 0 && backend.computes()) {
@@ -38,8 +57,6 @@ void CopyIn(Backend& backend, Stream stream, const SourceTensor& tensor, const P
 
 }  // namespace
 
-bool IsAdapterParameter(const std::string& name) { return name.ends_with(kLoraA) || name.ends_with(kLoraB); }
-
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
                            const Parameter& parameter) {
   if (!IsFloat(tensor.dtype)) {
@@ -49,16 +66,21 @@ absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& 
                       .expected = "a floating-point type"});
   }
   FTUNE_RETURN_IF_ERROR(CheckShape(tensor, parameter));
+  if (IsQuantizedWhole(parameter.dtype)) return LoadQuantized(backend, stream, tensor, parameter);
   CopyIn(backend, stream, tensor, parameter);
   return absl::OkStatus();
 }
 
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
-                                    AdapterFactory adapter) {
+                                    AdapterFactories adapter) {
   return {.trainable = options.trainable,
           .dtype =
               [options, &source](const std::string& name, bool trainable) {
                 if (trainable) return options.trainable_dtype;
+                if (options.quantize && name.ends_with(kWeight) &&
+                    options.quantized_modules.contains(name.substr(0, name.size() - kWeight.size()))) {
+                  return *options.quantize;
+                }
                 if (options.frozen_dtype) return *options.frozen_dtype;
                 const SourceTensor* tensor = source.Find(name);
                 return tensor != nullptr && IsFloat(tensor->dtype) && tensor->dtype != DType::kF64

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,14 +17,14 @@ struct StorageOptions {
   DType trainable_dtype = DType::kF32;
   // Of frozen parameters; none: as they are in the file, plain or quantised.
   std::optional<DType> frozen_dtype;
+  // The type, one that is quantised as a whole, of the frozen weights of these modules (their full names).
+  std::optional<DType> quantize;
+  std::set<std::string> quantized_modules;
 };
 
 // Reads the file's dtypes, so `source` outlives the policy.
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
-                                    AdapterFactory adapter);
-
-// Part of an adapter, not of the base.
-bool IsAdapterParameter(const std::string& name);
+                                    AdapterFactories adapter);
 
 // One tensor into one parameter, converted. Errors: another shape, no floating-point type.
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,

@@ -6,35 +6,52 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/adapter/lora.h"
+#include "engine/format/added_tokens.h"
 #include "engine/format/hf_model.h"
 #include "engine/model/model.h"
 
 namespace ftune {
 
 struct LoadedModel {
-  ModelFiles files;
+  ModelFiles files;  // its config is that of `model`, which may differ from the file's
   std::unique_ptr<Model> model;
+  // The adapter, if the model has one.
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
+  std::optional<DType> quantize;  // what the decoder's frozen linear weights were quantised to
+};
 
-  double lora_scale() const { return lora ? lora->alpha / static_cast<double>(lora->rank) : 0.0; }
+// Positions scaled to a longer context than the model was made for.
+struct ModelContext {
+  RopeConfig rope;
+  int64_t max_position = 0;
 };
 
 struct LoadModelOptions {
   int64_t max_length = 0;  // positions that can be used; 0: all that the model was made for
   // Training: which parameters, and how they and the frozen ones are stored. By default nothing trains and
-  // everything stays as it is in the file.
+  // everything stays as it is in the file. With an adapter, that and its modules_to_save train, in f32.
   std::function<bool(const std::string& name)> trainable;
   DType trainable_dtype = DType::kF32;
   std::optional<DType> frozen_dtype;
-  std::optional<RopeConfig> rope;  // instead of the model's
-  // A new adapter (its A and B are drawn from `seed`), or one from a PEFT folder.
-  std::optional<LoraOptions> new_lora;
-  std::optional<std::filesystem::path> lora_folder;
+  // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
+  std::optional<DType> quantize;
+  std::optional<ModelContext> context;  // instead of the model's
+
+  std::optional<RowGrowth> growth;         // of embedding and head, for added tokens
+  std::filesystem::path tokenizer_folder;  // as in ModelFiles; else the last adapter's, where it has one
+
+  // PEFT folders. All but the last are merged into the base one after the other, in f32; the last stays an
+  // adapter, or is given its form by `lora`.
+  std::vector<std::filesystem::path> adapters;
+  std::optional<LoraOptions> lora;  // without `adapters`, a new adapter: its values are drawn from `seed`
   uint64_t seed = 42;
+  // The adapters are to be merged: where they change the embedding or a tied head, the two are kept apart.
+  bool for_merging = false;
 };
 
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,

@@ -1,66 +1,222 @@
 #include "engine/format/lora_files.h"
 
-#include <cmath>
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/adapter/lora_merge.h"
+#include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/model_tensors.h"
 
 namespace ftune {
+namespace {
 
-LoraOptions ToLoraOptions(const PeftConfig& config) {
-  // rsLoRA scales by alpha / sqrt(r) where LoRA scales by alpha / r: LoRA with another alpha.
-  const double rank = static_cast<double>(config.r);
-  return {.rank = config.r,
-          .alpha = config.use_rslora ? config.alpha * std::sqrt(rank) : config.alpha,
-          .dropout = config.dropout,
-          .target_modules = config.target_modules};
+// The name by which PEFT knows an embedding that it can tie (utils/constants.py, EMBEDDING_LAYER_NAMES).
+constexpr std::string_view kTiedName = "embed_tokens";
+// What PEFT calls the base's own weight of an adapted module; it saves those of embeddings.
+constexpr std::string_view kBaseLayer = ".base_layer.weight";
+
+// An embedding's A is stored the other way round here.
+bool IsTransposed(const Parameter& parameter) { return parameter.name.ends_with(kLoraEmbeddingA); }
+
+std::vector<int64_t> FileShape(const Parameter& parameter) {
+  std::vector<int64_t> shape = parameter.shape;
+  if (IsTransposed(parameter)) std::swap(shape[0], shape[1]);
+  return shape;
 }
 
-absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source) {
-  std::set<std::string> used;
-  const std::string file = source.tensors().empty() ? "" : source.tensors().front().file;
-  for (const Parameter* p : model.parameters()) {
-    if (!IsAdapterParameter(p->name)) continue;
-    const SourceTensor* tensor = source.Find(p->name);
-    if (tensor == nullptr) {
-      return DataError(
-          {.file = file,
-           .key = p->name,
-           .message = "the adapter lacks this tensor",
-           .hint = "its target_modules and rank must be those of the adapter_config.json beside it"});
-    }
-    FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, *p));
-    used.insert(p->name);
+void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
+  const int64_t rows = parameter.value.cols(), cols = parameter.value.rows();  // of the file
+  const Tensor staged = backend.Allocate(tensor.dtype, rows, cols, Category::kBuffers);
+  const Tensor wide = backend.Allocate(rows, cols, Category::kBuffers);
+  backend.Upload(stream, tensor.bytes, staged);
+  backend.Convert(stream, staged, wide);
+  std::vector<float> values(wide.size()), turned(wide.size());
+  backend.Download(stream, wide, std::as_writable_bytes(std::span(values)));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = values[r * cols + c];
   }
-  for (const SourceTensor& tensor : source.tensors()) {
-    if (used.contains(tensor.name)) continue;
-    return DataError({.file = tensor.file,
-                      .key = tensor.name,
-                      .message = "this tensor of the adapter fits no module of the model",
-                      .hint = "was the adapter made for another base model?"});
+  backend.Upload(stream, std::as_bytes(std::span(turned)), parameter.value);
+}
+
+class Loader {
+ public:
+  Loader(Backend& backend, Stream stream, const PeftAdapter& adapter)
+      : backend_(backend), stream_(stream), adapter_(adapter) {}
+
+  absl::Status Load(const Parameter& parameter, const std::string& name) {
+    const SourceTensor* tensor = adapter_.weights->Find(name);
+    if (tensor == nullptr) {
+      const auto& tensors = adapter_.weights->tensors();
+      return DataError({.file = tensors.empty() ? "" : tensors.front().file,
+                        .key = name,
+                        .message = "the adapter lacks this tensor",
+                        .hint = Hint("do its target_modules in adapter_config.json name more than it has?")});
+    }
+    if (tensor->shape != FileShape(parameter)) {
+      return DataError({.file = tensor->file,
+                        .key = name,
+                        .found = StrCat("shape [", StrJoin(tensor->shape, ", "), "]"),
+                        .expected = StrCat("[", StrJoin(FileShape(parameter), ", "),
+                                           "], by the adapter's rank and the model's module"),
+                        .hint = Hint("the rank in adapter_config.json must be that of the tensors")});
+    }
+    used_.insert(tensor->name);
+    if (!IsTransposed(parameter)) return LoadParameter(backend_, stream_, *tensor, parameter);
+    if (!IsFloat(tensor->dtype)) {
+      return DataError({.file = tensor->file,
+                        .key = name,
+                        .found = StrCat("dtype ", Name(tensor->dtype)),
+                        .expected = "a floating-point type"});
+    }
+    LoadTransposed(backend_, stream_, *tensor, parameter);
+    return absl::OkStatus();
+  }
+  bool Has(const std::string& name) const { return adapter_.weights->Find(name) != nullptr; }
+
+  absl::Status CheckAllUsed() const {
+    for (const SourceTensor& tensor : adapter_.weights->tensors()) {
+      if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
+      return DataError({.file = tensor.file,
+                        .key = tensor.name,
+                        .message = "this tensor of the adapter fits no module of the model",
+                        .hint = Hint("do its target_modules in adapter_config.json leave it out?")});
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // PEFT saves both ends of a tied pair, though it is one.
+  bool RepeatsUsed(const SourceTensor& tensor) const {
+    if (IsAdapterParameter(tensor.name)) return false;
+    const auto& tensors = adapter_.weights->tensors();
+    return std::any_of(tensors.begin(), tensors.end(), [&](const SourceTensor& other) {
+      return used_.contains(other.name) && other.dtype == tensor.dtype && other.shape == tensor.shape &&
+             std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    });
+  }
+
+  std::string Hint(const std::string& otherwise) const {
+    const std::string& base = adapter_.config.base_model;
+    return StrCat("was the adapter made for another base model? ",
+                  base.empty() ? "" : StrCat("It says for '", base, "'. "), "If not, ", otherwise);
+  }
+
+  Backend& backend_;
+  Stream stream_;
+  const PeftAdapter& adapter_;
+  std::set<std::string> used_;
+};
+
+// The adapter's own parameters in a store, without a model.
+void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const LoraTargets& targets,
+                    ParameterStore& store) {
+  for (const ParameterShape& p : AdaptedModelParameters(config, MakeLoraFactories(options, targets))) {
+    if (IsAdapterParameter(p.name)) store.Declare(p.name, p.shape, DType::kF32, true, false);
+  }
+}
+
+bool SavesEnd(const LoraOptions& options, const ModelConfig& config) {
+  const auto& names = config.architecture->names;
+  return IsSaved(StrCat(names.embedding, ".weight"), options.modules_to_save) ||
+         IsSaved(StrCat(names.head, ".weight"), options.modules_to_save);
+}
+
+bool PeftTies(const LoraOptions& options, const ModelConfig& config) {
+  return options.tie_saved && config.tied_head &&
+         LastComponent(config.architecture->names.embedding) == kTiedName;
+}
+
+}  // namespace
+
+bool UntiesHead(const LoraOptions& options, const ModelConfig& config) {
+  return config.tied_head && SavesEnd(options, config) && !PeftTies(options, config);
+}
+
+bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, const ModelConfig& config) {
+  return PeftTies(options, config) && !SavesEnd(options, config) && targets.ChangesEnds();
+}
+
+absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
+                             const LoraTargets& targets, const PeftAdapter& adapter) {
+  Loader loader(backend, stream, adapter);
+  for (const Parameter* p : parameters) {
+    if (IsAdapterParameter(p->name) || targets.Saves(p->name)) {
+      FTUNE_RETURN_IF_ERROR(loader.Load(*p, p->name));
+      continue;
+    }
+    // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or
+    // replaced.
+    const std::string module = p->name.substr(0, p->name.rfind('.'));
+    const std::string base_layer = StrCat(module, kBaseLayer);
+    if (targets.Find(module) != nullptr && loader.Has(base_layer)) {
+      FTUNE_RETURN_IF_ERROR(loader.Load(*p, base_layer));
+    }
+  }
+  return loader.CheckAllUsed();
+}
+
+absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
+                             const PeftAdapter& adapter) {
+  ParameterStore store;
+  DeclareAdapter(model.config(), adapter.config.lora, targets, store);
+  store.Allocate(backend);
+  // The base's, and this adapter's in place of those of the one that the model has.
+  std::vector<Parameter*> parameters = model.parameters();
+  std::erase_if(parameters, [](const Parameter* p) { return IsAdapterParameter(p->name); });
+  for (Parameter& p : store.parameters()) parameters.push_back(&p);
+  FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, parameters, targets, adapter));
+
+  const auto find = [&](const std::string& name) -> const Parameter* {
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [&](const Parameter* p) { return p->name == name; });
+    return found == parameters.end() ? nullptr : *found;
+  };
+  for (const LoraModule& lora : targets.modules()) {
+    MergeLora(backend, stream, lora, FindLoraValues(lora, find), find(lora.module.name + ".weight")->value);
   }
   return absl::OkStatus();
 }
 
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const std::string& base_model,
+                      const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder) {
+  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
-  config.r = options.rank;
-  config.alpha = options.alpha;
-  config.dropout = options.dropout;
+  config.lora = options;
+  config.base_model = base.path.string();
+  config.of_multimodal = base.text_only;
   // As the user gave them; all-linear as the names that it stands for, which every reader knows.
   const auto* text = std::get_if<std::string>(&options.target_modules);
-  if (text != nullptr && *text == "all-linear") {
-    config.target_modules = targets.suffixes();
-  } else {
-    config.target_modules = options.target_modules;
+  if (text != nullptr && *text == kAllLinear) config.lora.target_modules = targets.suffixes();
+  // Other parts of a multimodal model have modules of the same last names: these are named in full.
+  if (base.text_only) {
+    std::vector<std::string> names;
+    for (const LoraModule& lora : targets.modules()) names.push_back(lora.module.name);
+    config.lora.target_modules = std::move(names);
   }
-  config.base_model = base_model;
-  return WritePeftAdapter(folder, config, AdapterTensors(backend, stream, model));
+  config.fan_in_fan_out = std::any_of(targets.modules().begin(), targets.modules().end(),
+                                      [](const LoraModule& lora) { return lora.module.transposed; });
+  // PEFT ties a pair again under the embedding's name, and saves and wants both ends.
+  const auto& architecture = model.config().architecture->names;
+  config.lora.tie_saved =
+      model.config().tied_head && targets.Saves(StrCat(architecture.embedding, ".weight"));
+  if (config.lora.tie_saved) {
+    std::vector<std::string>& names = config.lora.modules_to_save;
+    std::erase_if(names, [&](const std::string& name) {
+      return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
+    });
+    names.emplace_back(kTiedName);
+    const std::string embedding = StrCat(architecture.embedding, ".weight");
+    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+    head.name = StrCat(architecture.head, ".weight");
+    tensors.push_back(std::move(head));
+  }
+  return WritePeftAdapter(folder, config, tensors);
 }
 
 }  // namespace ftune

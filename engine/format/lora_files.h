@@ -3,21 +3,36 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/adapter/lora.h"
+#include "engine/format/hf_model.h"
 #include "engine/format/peft.h"
 #include "engine/model/model.h"
 
 namespace ftune {
 
-LoraOptions ToLoraOptions(const PeftConfig& config);
+// Whether the adapter trains an end of a tied model, embedding or head, in full without tying the other to
+// it: as LoraOptions::tie_saved says, and as PEFT can do it (for embed_tokens, but not for GPT-2's wte).
+bool UntiesHead(const LoraOptions& options, const ModelConfig& config);
+// Whether PEFT would give embedding and tied head one A and B together.
+bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, const ModelConfig& config);
 
-// Fills the model's A and B. Every tensor of the adapter must find its place, and every A and B a tensor.
-absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source);
+// Fills the adapter's parameters, and those of the base in modules_to_save, of `parameters`. Every tensor of
+// the adapter must find its place, and each of these parameters a tensor; otherwise the error names the base
+// that the adapter says it was made for.
+absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
+                             const LoraTargets& targets, const PeftAdapter& adapter);
 
+// Merges an adapter into the base, in f32, without a model that has its parameters. `model` is in f32 where
+// the adapter changes it.
+absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
+                             const PeftAdapter& adapter);
+
+// `base` is what the model was opened from.
 absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const std::string& base_model,
+                      const LoraTargets& targets, const ModelFiles& base,
                       const std::filesystem::path& folder);
 
 }  // namespace ftune

@@ -3,19 +3,21 @@
 
 #include <vector>
 
+#include "engine/adapter/lora_targets.h"
 #include "engine/backend/backend.h"
 #include "engine/format/output_tensor.h"
 #include "engine/model/model.h"
 
 namespace ftune {
 
-// The base parameters under their Hugging Face names. With a `lora_scale` other than 0, W + lora_scale * B A,
-// summed in f32 and rounded once. `dtype` is f32, bf16 or f16. The callbacks use `backend` and `model`, which
-// outlive them.
+// The base parameters under their Hugging Face names; with `merged`, as the adapter makes them: computed in
+// f32 and rounded once. `dtype` is f32, bf16 or f16. The callbacks use what they are given here, which
+// outlives them.
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
-                                       double lora_scale);
+                                       const LoraTargets* merged);
 
-// The adapter's A and B, f32.
-std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model& model);
+// The adapter's parameters and those of modules_to_save, f32, as PEFT shapes them.
+std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model& model,
+                                         const LoraTargets& targets);
 
 }  // namespace ftune

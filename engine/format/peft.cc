@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "engine/format/safetensors_weights.h"
 #include "engine/format/shard_writer.h"
@@ -16,6 +17,7 @@ namespace ftune {
 namespace {
 
 using nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kConfigFile[] = "adapter_config.json";
 constexpr char kWeightsFile[] = "adapter_model.safetensors";
@@ -28,10 +30,7 @@ struct NeutralField {
   const char* neutral;  // JSON
 };
 constexpr NeutralField kFeatures[] = {
-    {"bias", "\"none\""},          {"fan_in_fan_out", "false"},
-    {"lora_bias", "false"},        {"rank_pattern", "null"},
-    {"alpha_pattern", "null"},     {"layers_to_transform", "null"},
-    {"layers_pattern", "null"},    {"exclude_modules", "null"},
+    {"bias", "\"none\""},          {"lora_bias", "false"},
     {"layer_replication", "null"}, {"trainable_token_indices", "null"},
     {"target_parameters", "null"}, {"alora_invocation_tokens", "null"},
     {"use_qalora", "false"},       {"use_bdlora", "null"},
@@ -41,6 +40,8 @@ constexpr NeutralField kFeatures[] = {
 };
 
 bool IsUnused(const json& value) { return value.is_null() || (value.is_structured() && value.empty()); }
+
+bool IsUnset(const json& root, const char* key) { return !root.contains(key) || IsUnused(root[key]); }
 
 absl::StatusOr<std::vector<std::string>> ReadStrings(const json& list, const std::string& key,
                                                      const std::string& file) {
@@ -54,37 +55,132 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(const json& list, const std
   return texts;
 }
 
-absl::Status ReadTargets(const json& root, const std::string& file, PeftConfig& config) {
-  const auto targets = root.find("target_modules");
-  if (targets != root.end() && targets->is_string()) {
-    config.target_modules = targets->get<std::string>();
+// A list of names, or a text. `names` stays as it is where the field is not used.
+absl::Status ReadNames(const json& root, const char* key, const std::string& file, ModuleFilter& names) {
+  if (IsUnset(root, key)) return absl::OkStatus();
+  const json& value = root[key];
+  if (value.is_string()) {
+    names = value.get<std::string>();
     return absl::OkStatus();
   }
-  if (targets == root.end() || !targets->is_array() || targets->empty()) {
-    return DataError({.file = file,
-                      .key = "target_modules",
-                      .found = targets == root.end() ? "nothing" : Excerpt(*targets),
-                      .expected = "a list of module names, or a text"});
+  if (!value.is_array()) {
+    return DataError(
+        {.file = file, .key = key, .found = Excerpt(value), .expected = "a list of module names, or a text"});
   }
-  FTUNE_ASSIGN_OR_RETURN(config.target_modules, ReadStrings(*targets, "target_modules", file));
+  FTUNE_ASSIGN_OR_RETURN(names, ReadStrings(value, key, file));
   return absl::OkStatus();
 }
 
-absl::Status ReadNumbers(const json& root, const std::string& file, PeftConfig& config) {
-  FTUNE_ASSIGN_OR_RETURN(config.r, FieldOr<int64_t>(root, "r", 8, file));
-  FTUNE_ASSIGN_OR_RETURN(config.alpha, FieldOr<double>(root, "lora_alpha", 8.0, file));
-  FTUNE_ASSIGN_OR_RETURN(config.dropout, FieldOr<double>(root, "lora_dropout", 0.0, file));
-  if (config.r <= 0 || config.r > INT32_MAX) {
-    return DataError({.file = file, .key = "r", .found = StrCat(config.r), .expected = "a positive integer"});
+// A list of strings, or one.
+absl::Status ReadList(const json& root, const char* key, const std::string& file,
+                      std::vector<std::string>& list) {
+  ModuleFilter names;
+  FTUNE_RETURN_IF_ERROR(ReadNames(root, key, file, names));
+  if (const auto* text = std::get_if<std::string>(&names)) {
+    list = {*text};
+  } else {
+    list = std::get<std::vector<std::string>>(names);
   }
-  if (!std::isfinite(config.alpha)) {
-    return DataError(
-        {.file = file, .key = "lora_alpha", .found = StrCat(config.alpha), .expected = "a number"});
+  return absl::OkStatus();
+}
+
+absl::Status CheckRank(int64_t rank, const std::string& key, const std::string& file) {
+  if (rank > 0 && rank <= INT32_MAX) return absl::OkStatus();
+  return DataError({.file = file, .key = key, .found = StrCat(rank), .expected = "a positive integer"});
+}
+
+absl::Status CheckAlpha(double alpha, const std::string& key, const std::string& file) {
+  if (std::isfinite(alpha)) return absl::OkStatus();
+  return DataError({.file = file, .key = key, .found = StrCat(alpha), .expected = "a number"});
+}
+
+// A map of regular expressions, in the file's order: the first that matches counts.
+template <class T>
+absl::Status ReadPattern(const OrderedJson& root, const char* key, const std::string& file,
+                         absl::Status (*check)(T, const std::string&, const std::string&),
+                         PatternValues<T>& pattern) {
+  const auto map = root.find(key);
+  if (map == root.end() || map->is_null()) return absl::OkStatus();
+  if (!map->is_object()) {
+    return DataError({.file = file,
+                      .key = key,
+                      .found = Excerpt(json(*map)),
+                      .expected = "an object of patterns and numbers"});
   }
-  if (!(config.dropout >= 0 && config.dropout < 1)) {
+  for (const auto& [text, value] : map->items()) {
+    FTUNE_ASSIGN_OR_RETURN(const T number, RequiredField<T>(json(*map), text, file));
+    FTUNE_RETURN_IF_ERROR(check(number, StrCat(key, ".", text), file));
+    pattern.emplace_back(text, number);
+  }
+  return absl::OkStatus();
+}
+
+struct Replacement {
+  std::string_view from, to;
+};
+
+// A module's name, or a regular expression of names, of a multimodal model as that of its text model.
+std::string WithoutWrapper(std::string name) {
+  for (const auto& [from, to] : {Replacement{"model.language_model.", "model."},
+                                 Replacement{"model\\.language_model\\.", "model\\."}}) {
+    for (size_t at = 0; (at = name.find(from, at)) != std::string::npos; at += to.size()) {
+      name.replace(at, from.size(), to);
+    }
+  }
+  return name;
+}
+
+// The other way round, for names.
+std::string WithWrapper(std::string_view name) {
+  constexpr std::string_view kText = "model.";
+  return name.starts_with(kText) ? StrCat("model.language_model.", name.substr(kText.size()))
+                                 : std::string(name);
+}
+
+absl::Status ReadTargets(const json& root, const std::string& file, LoraOptions& lora) {
+  if (IsUnset(root, "target_modules")) {
+    return DataError({.file = file,
+                      .key = "target_modules",
+                      .found = root.contains("target_modules") ? Excerpt(root["target_modules"]) : "nothing",
+                      .expected = "a list of module names, or a text"});
+  }
+  FTUNE_RETURN_IF_ERROR(ReadNames(root, "target_modules", file, lora.target_modules));
+  if (auto* names = std::get_if<std::vector<std::string>>(&lora.target_modules)) {
+    for (std::string& name : *names) name = WithoutWrapper(name);
+  } else {
+    auto& pattern = std::get<std::string>(lora.target_modules);
+    pattern = WithoutWrapper(pattern);
+  }
+  FTUNE_RETURN_IF_ERROR(ReadNames(root, "exclude_modules", file, lora.exclude_modules));
+  FTUNE_RETURN_IF_ERROR(ReadList(root, "layers_pattern", file, lora.layers_pattern));
+  FTUNE_RETURN_IF_ERROR(ReadList(root, "modules_to_save", file, lora.modules_to_save));
+  if (IsUnset(root, "layers_to_transform")) return absl::OkStatus();
+  const json& layers = root["layers_to_transform"];
+  for (const json& layer : layers.is_array() ? layers : json::array({layers})) {
+    if (!layer.is_number_integer() || std::holds_alternative<std::string>(lora.target_modules)) {
+      return DataError({.file = file,
+                        .key = "layers_to_transform",
+                        .found = Excerpt(layers),
+                        .expected = "integers, together with a list of target_modules"});
+    }
+    lora.layers_to_transform.push_back(layer.get<int64_t>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadNumbers(const json& root, const std::string& file, LoraOptions& lora) {
+  FTUNE_ASSIGN_OR_RETURN(lora.rank, FieldOr<int64_t>(root, "r", 8, file));
+  FTUNE_ASSIGN_OR_RETURN(lora.alpha, FieldOr<double>(root, "lora_alpha", 8.0, file));
+  FTUNE_ASSIGN_OR_RETURN(lora.dropout, FieldOr<double>(root, "lora_dropout", 0.0, file));
+  FTUNE_ASSIGN_OR_RETURN(lora.rslora, FieldOr<bool>(root, "use_rslora", false, file));
+  FTUNE_ASSIGN_OR_RETURN(lora.dora, FieldOr<bool>(root, "use_dora", false, file));
+  FTUNE_ASSIGN_OR_RETURN(lora.tie_saved, FieldOr<bool>(root, "ensure_weight_tying", false, file));
+  FTUNE_RETURN_IF_ERROR(CheckRank(lora.rank, "r", file));
+  FTUNE_RETURN_IF_ERROR(CheckAlpha(lora.alpha, "lora_alpha", file));
+  if (!(lora.dropout >= 0 && lora.dropout < 1)) {
     return DataError({.file = file,
                       .key = "lora_dropout",
-                      .found = StrCat(config.dropout),
+                      .found = StrCat(lora.dropout),
                       .expected = "at least 0 and less than 1"});
   }
   return absl::OkStatus();
@@ -124,8 +220,10 @@ class PeftWeights : public WeightSource {
                           .message = "not the name of a tensor of a PEFT adapter",
                           .expected = StrCat("it to begin with ", kPrefix)});
       }
-      tensor.name.erase(0, kPrefix.size());  // the same for all: they stay sorted
+      tensor.name = WithoutWrapper(tensor.name.substr(kPrefix.size()));
     }
+    std::sort(tensors_.begin(), tensors_.end(),
+              [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });
     return absl::OkStatus();
   }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
@@ -138,24 +236,50 @@ class PeftWeights : public WeightSource {
   std::vector<SourceTensor> tensors_;
 };
 
+// PEFT's own fields of this kind are integers, though it computes with any number.
+OrderedJson Number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
+}
+
+OrderedJson Names(const ModuleFilter& names) {
+  return std::visit(
+      [](const auto& value) { return value.empty() ? OrderedJson(nullptr) : OrderedJson(value); }, names);
+}
+
+template <class T>
+OrderedJson NullIfEmpty(const std::vector<T>& values) {
+  return values.empty() ? OrderedJson(nullptr) : OrderedJson(values);
+}
+
+// Keys sorted, as PEFT writes them; the order within the patterns matters and is kept.
 std::string ConfigText(const PeftConfig& config) {
-  json root = {
-      {"base_model_name_or_path", config.base_model.empty() ? json(nullptr) : json(config.base_model)},
-      {"bias", "none"},
-      {"fan_in_fan_out", false},
-      {"inference_mode", true},
-      {"init_lora_weights", true},
-      {"lora_dropout", config.dropout},
-      {"modules_to_save", nullptr},
-      {"peft_type", "LORA"},
-      {"r", config.r},
-      {"task_type", "CAUSAL_LM"},
-      {"use_dora", false},
-      {"use_rslora", config.use_rslora}};
-  // PEFT's own field is an integer, though it computes with any number.
-  const bool whole = config.alpha == std::floor(config.alpha) && std::abs(config.alpha) < 1e15;
-  root["lora_alpha"] = whole ? json(static_cast<int64_t>(config.alpha)) : json(config.alpha);
-  std::visit([&](const auto& targets) { root["target_modules"] = targets; }, config.target_modules);
+  const LoraOptions& lora = config.lora;
+  OrderedJson alphas = OrderedJson::object(), ranks = OrderedJson::object();
+  for (const auto& [pattern, alpha] : lora.alpha_pattern) alphas[pattern] = Number(alpha);
+  for (const auto& [pattern, rank] : lora.rank_pattern) ranks[pattern] = rank;
+  const OrderedJson base = config.base_model.empty() ? OrderedJson(nullptr) : OrderedJson(config.base_model);
+  OrderedJson root = {{"alpha_pattern", alphas},
+                      {"base_model_name_or_path", base},
+                      {"bias", "none"},
+                      {"exclude_modules", Names(lora.exclude_modules)},
+                      {"fan_in_fan_out", config.fan_in_fan_out},
+                      {"inference_mode", true},
+                      {"init_lora_weights", true},
+                      {"layers_pattern", NullIfEmpty(lora.layers_pattern)},
+                      {"layers_to_transform", NullIfEmpty(lora.layers_to_transform)},
+                      {"lora_alpha", Number(lora.alpha)},
+                      {"lora_dropout", lora.dropout},
+                      {"modules_to_save", NullIfEmpty(lora.modules_to_save)},
+                      {"peft_type", "LORA"},
+                      {"r", lora.rank},
+                      {"rank_pattern", ranks},
+                      {"target_modules", Names(lora.target_modules)},
+                      {"task_type", "CAUSAL_LM"},
+                      {"use_dora", lora.dora},
+                      {"use_rslora", lora.rslora}};
+  // Only where there is something to tie: PEFT warns otherwise, and versions before 0.18 do not know it.
+  if (lora.tie_saved) root["ensure_weight_tying"] = true;
   return root.dump(2) + "\n";
 }
 
@@ -181,15 +305,16 @@ absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
                       .expected = "LORA"});
   }
   PeftConfig config;
-  FTUNE_RETURN_IF_ERROR(ReadNumbers(root, file, config));
-  FTUNE_RETURN_IF_ERROR(ReadTargets(root, file, config));
-  FTUNE_ASSIGN_OR_RETURN(config.use_rslora, FieldOr<bool>(root, "use_rslora", false, file));
-  FTUNE_ASSIGN_OR_RETURN(config.use_dora, FieldOr<bool>(root, "use_dora", false, file));
+  FTUNE_RETURN_IF_ERROR(ReadNumbers(root, file, config.lora));
+  FTUNE_RETURN_IF_ERROR(ReadTargets(root, file, config.lora));
+  FTUNE_ASSIGN_OR_RETURN(const MappedFile text, MappedFile::Open(path));
+  // Once more, keeping the order of keys.
+  const OrderedJson ordered = OrderedJson::parse(text.text(), nullptr, /*allow_exceptions=*/false);
+  FTUNE_RETURN_IF_ERROR(
+      ReadPattern<int64_t>(ordered, "rank_pattern", file, &CheckRank, config.lora.rank_pattern));
+  FTUNE_RETURN_IF_ERROR(
+      ReadPattern<double>(ordered, "alpha_pattern", file, &CheckAlpha, config.lora.alpha_pattern));
   FTUNE_ASSIGN_OR_RETURN(config.base_model, FieldOr<std::string>(root, "base_model_name_or_path", "", file));
-  const auto saved = root.find("modules_to_save");
-  if (saved != root.end() && saved->is_array()) {
-    FTUNE_ASSIGN_OR_RETURN(config.modules_to_save, ReadStrings(*saved, "modules_to_save", file));
-  }
   ReadFeatures(root, config);
   return config;
 }
@@ -201,10 +326,6 @@ absl::Status CheckSupported(const PeftConfig& config, const std::string& file) {
                       .message = "this feature of the adapter is not supported",
                       .found = found});
   };
-  if (config.use_dora) return refuse("use_dora", "true");
-  if (!config.modules_to_save.empty()) {
-    return refuse("modules_to_save", StrJoin(config.modules_to_save, ", "));
-  }
   if (!config.other_features.empty()) {
     return refuse(config.other_features.front().first, config.other_features.front().second);
   }
@@ -235,9 +356,17 @@ absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftCon
   FTUNE_RETURN_IF_ERROR(CheckSupported(config, (folder / kConfigFile).string()));
   FTUNE_RETURN_IF_ERROR(MakeFolder(folder));
   std::vector<OutputTensor> renamed(tensors.begin(), tensors.end());
-  for (OutputTensor& tensor : renamed) tensor.name.insert(0, kPrefix);
+  for (OutputTensor& tensor : renamed) {
+    tensor.name = StrCat(kPrefix, config.of_multimodal ? WithWrapper(tensor.name) : tensor.name);
+  }
   FTUNE_RETURN_IF_ERROR(WriteSafetensors(folder / kWeightsFile, renamed));
-  return WriteFileAtomic(folder / kConfigFile, ConfigText(config));
+  PeftConfig written = config;
+  if (config.of_multimodal) {
+    if (auto* names = std::get_if<std::vector<std::string>>(&written.lora.target_modules)) {
+      for (std::string& name : *names) name = WithWrapper(name);
+    }
+  }
+  return WriteFileAtomic(folder / kConfigFile, ConfigText(written));
 }
 
 }  // namespace ftune

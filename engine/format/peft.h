@@ -7,25 +7,22 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/adapter/lora_options.h"
 #include "engine/format/output_tensor.h"
 #include "engine/format/weight_source.h"
 
 namespace ftune {
 
 struct PeftConfig {
-  int64_t r = 8;
-  double alpha = 8.0;
-  double dropout = 0.0;
-  // Module suffixes, or one text: a regular expression or "all-linear".
-  std::variant<std::vector<std::string>, std::string> target_modules;
-  bool use_rslora = false;
-  bool use_dora = false;
-  std::vector<std::string> modules_to_save;
+  LoraOptions lora;
+  bool fan_in_fan_out = false;  // written only: what is read follows from the modules, as in PEFT
+  // The base is the text model of a multimodal one: PEFT's names have "model.language_model." where a text
+  // model's, and those here, have "model.".
+  bool of_multimodal = false;
   std::string base_model;  // name or path; may be empty
   // Fields that change what the adapter computes, beside those above, with their values as JSON.
   std::vector<std::pair<std::string, std::string>> other_features;

@@ -84,6 +84,12 @@ void SafetensorsWeights::Drop(std::string_view name) {
   std::erase_if(tensors_, [&](const SourceTensor& tensor) { return tensor.name == name; });
 }
 
+absl::Status SafetensorsWeights::Rename(const std::function<std::string(const std::string&)>& name_of) {
+  for (SourceTensor& tensor : tensors_) tensor.name = name_of(tensor.name);
+  Drop("");
+  return Sort();
+}
+
 absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenFile(
     const std::filesystem::path& path) {
   std::unique_ptr<SafetensorsWeights> weights(new SafetensorsWeights(path));

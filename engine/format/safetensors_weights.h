@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ class SafetensorsWeights : public WeightSource {
   void Release(const SourceTensor& tensor) const override { ForgetPages(tensor.bytes); }
   // Removes a tensor that the model does not use.
   void Drop(std::string_view name);
+  // Gives each tensor the name that `name_of` has for it; an empty one removes it. An error if two would have
+  // one name.
+  absl::Status Rename(const std::function<std::string(const std::string&)>& name_of);
 
  private:
   explicit SafetensorsWeights(std::filesystem::path path) : path_(std::move(path)) {}

@@ -28,6 +28,8 @@ struct SourceTensor {
   // GGUF stores Llama's q and k rows with the two rotary halves of each head interleaved. Heads in which rows
   // are to be put back in Hugging Face order while copying; 0 = copy as it is.
   int64_t interleaved_heads = 0;
+  // To be added to each value while loading, in fp32.
+  float added = 0.0f;
 };
 
 // Copies the tensor's bytes to `destination` (same dtype, Hugging Face row order).

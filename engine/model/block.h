@@ -6,25 +6,21 @@
 #include <array>
 #include <memory>
 
+#include "engine/model/adapter.h"
 #include "engine/model/context.h"
 #include "engine/model/parameter_store.h"
 
 namespace ftune {
 
-// What an adapter keeps of one linear between forward and backward.
-struct AdapterSaved {
-  Tensor low;   // [tokens, ranks]: the input's projection
-  Tensor dlow;  // its gradient
-};
-
 // The activations that a block keeps for one microbatch, owned by (block, microbatch). Slots are numbered by
 // the block.
 struct Saved {
-  static constexpr int kSlots = 20;
+  static constexpr int kSlots = 28;
   std::array<Tensor, kSlots> slots;
   std::array<AdapterSaved, 4> adapters;
 
   Tensor& operator[](int slot) { return slots[slot]; }
+  const Tensor& operator[](int slot) const { return slots[slot]; }
   void Clear() { *this = Saved(); }
 };
 
@@ -41,8 +37,14 @@ class Block {
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
 
+  // A layer between embedding and head: Muon is for its matrices.
+  virtual bool hidden() const { return false; }
+
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}
+  // Makes what layers derive from the values of weights (DoRA's norms). Called before a forward whenever
+  // weights may have changed since the last one.
+  virtual void Refresh(Backend&, Stream) {}
 
   // x [tokens, hidden] → y. `saved`, where given, is filled with what backward needs. Where `output_needed`
   // is false (recomputation), the products that only make y may be left out and y is undefined.

@@ -1,4 +1,4 @@
-// The token embedding.
+// The token embedding, and that of positions where they are learned.
 #pragma once
 
 #include "engine/model/block.h"
@@ -13,6 +13,9 @@ class EmbeddingBlock final : public Block {
 
   const Parameter& weight() const { return *weight_; }
 
+  void Bind() override;
+  void Refresh(Backend& backend, Stream stream) override;
+
   Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) override;
   Tensor BackwardInput(const Context& context, const Tensor& dy, Saved& saved, bool dx_needed,
                        bool with_weights) override;
@@ -20,6 +23,9 @@ class EmbeddingBlock final : public Block {
 
  private:
   Parameter* weight_;
+  std::unique_ptr<EmbeddingAdapter> adapter_;
+  Parameter* positions_ = nullptr;
+  float scale_ = 1.0f;  // of the tokens' vectors
 };
 
 }  // namespace ftune

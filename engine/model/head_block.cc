@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
+
 namespace ftune {
 namespace {
 enum Slot { kDX };
@@ -9,11 +11,27 @@ enum Slot { kDX };
 
 HeadBlock::HeadBlock(const ModelConfig& config, const ParameterPolicy& policy,
                      const EmbeddingBlock* embedding)
-    : norm_("model.norm", config.hidden_size, config.norm_eps, policy, store()),
+    : norm_(std::string(config.architecture->names.final_norm), config, config.hidden_size, 1, policy,
+            store()),
       weight_(config.tied_head ? &embedding->weight()
-                               : &policy.Declare(store(), "lm_head.weight",
+                               : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
                                                  {config.vocab_size, config.hidden_size}, true)),
-      vocab_size_(config.vocab_size) {}
+      vocab_size_(config.vocab_size),
+      softcap_(config.logit_softcap) {
+  const LinearSite site = {
+      .parts = {{std::string(config.architecture->names.head), config.vocab_size, false}},
+      .in_features = config.hidden_size,
+      .head = true};
+  if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store());
+}
+
+void HeadBlock::Bind() {
+  if (adapter_) adapter_->Bind({weight_->value});
+}
+
+void HeadBlock::Refresh(Backend& backend, Stream stream) {
+  if (adapter_) adapter_->Refresh(backend, stream);
+}
 
 int64_t HeadBlock::ChunkRows(int64_t vocab_size) {
   constexpr int64_t kChunkBytes = int64_t{32} << 20;
@@ -45,16 +63,19 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     backend.GatherRows(stream, x, row_ids, inputs);
     Tensor rstd;
     const Tensor normed = norm_.Forward(context, inputs, &rstd);
-    backend.MatMul(stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = scores});
-    backend.CrossEntropy(stream, scores, context.batch.trained_labels.Cols(first, rows), context.loss_scale,
-                         gradients, context.loss);
+    AdapterSaved kept;
+    Context chunk_context = context;
+    chunk_context.picked_rows = row_ids;
+    Score(chunk_context, normed, scores, gradients ? &kept : nullptr);
+    backend.CrossEntropy(stream, {.logits = scores,
+                                  .labels = context.batch.trained_labels.Cols(first, rows),
+                                  .scale = context.loss_scale,
+                                  .gradient = gradients,
+                                  .loss = context.loss,
+                                  .softcap = softcap_,
+                                  .label_smoothing = gradients ? context.label_smoothing : 0.0f});
     if (!gradients) continue;
-    if (weight_->trainable) {
-      backend.MatMul(stream,
-                     {.a = scores, .trans_a = true, .b = normed, .c = weight_->gradient, .beta = 1.0f});
-    }
-    const Tensor dnormed = backend.Allocate(rows, hidden, Category::kActivations);
-    backend.MatMul(stream, {.a = scores, .b = weight_->value, .c = dnormed});
+    const Tensor dnormed = BackwardScore(chunk_context, scores, normed, kept);
     norm_.BackwardWeight(context, dnormed, inputs, rstd);
     const Tensor dinputs = dpicked.Rows(0, rows);
     backend.Zero(stream, dinputs);
@@ -62,6 +83,29 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     backend.ScatterRows(stream, dinputs, row_ids, dx);
   }
   return {};
+}
+
+void HeadBlock::Score(const Context& context, const Tensor& normed, const Tensor& scores,
+                      AdapterSaved* saved) const {
+  context.backend.MatMul(context.stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = scores});
+  if (adapter_) adapter_->Forward(context, normed, scores, saved);
+}
+
+Tensor HeadBlock::BackwardScore(const Context& context, const Tensor& dscores, const Tensor& normed,
+                                AdapterSaved& saved) const {
+  Backend& backend = context.backend;
+  if (weight_->trainable) {
+    backend.MatMul(context.stream,
+                   {.a = dscores, .trans_a = true, .b = normed, .c = weight_->gradient, .beta = 1.0f});
+  }
+  const Tensor dproduct = adapter_ ? adapter_->BackwardProduct(context, dscores, saved) : dscores;
+  const Tensor dnormed = backend.Allocate(normed.rows(), normed.cols(), Category::kActivations);
+  backend.MatMul(context.stream, {.a = dproduct, .b = weight_->value, .c = dnormed});
+  if (adapter_) {
+    adapter_->BackwardInput(context, dscores, dnormed, saved);
+    adapter_->BackwardWeight(context, dscores, normed, saved);
+  }
+  return dnormed;
 }
 
 Tensor HeadBlock::BackwardInput(const Context&, const Tensor&, Saved& saved, bool dx_needed, bool) {
@@ -76,7 +120,8 @@ Tensor HeadBlock::Logits(const Context& context, const Tensor& x) const {
   Tensor rstd;
   const Tensor normed = norm_.Forward(context, x, &rstd);
   const Tensor logits = context.backend.Allocate(x.rows(), vocab_size_, Category::kActivations);
-  context.backend.MatMul(context.stream, {.a = normed, .b = weight_->value, .trans_b = true, .c = logits});
+  Score(context, normed, logits, nullptr);
+  if (softcap_ != 0.0f) context.backend.SoftCap(context.stream, softcap_, logits);
   return logits;
 }
 

@@ -5,7 +5,7 @@
 #include "engine/model/block.h"
 #include "engine/model/config.h"
 #include "engine/model/embedding_block.h"
-#include "engine/model/rms_norm.h"
+#include "engine/model/norm.h"
 
 namespace ftune {
 
@@ -13,6 +13,9 @@ class HeadBlock final : public Block {
  public:
   // A tied head uses the embedding's weight; `embedding` then outlives this block.
   HeadBlock(const ModelConfig& config, const ParameterPolicy& policy, const EmbeddingBlock* embedding);
+
+  void Bind() override;
+  void Refresh(Backend& backend, Stream stream) override;
 
   // Adds the sum of token losses to context.loss and returns an undefined tensor. In training the gradients
   // are made here, where the logits are: those of the parameters are added to theirs at once, that of x is
@@ -29,9 +32,17 @@ class HeadBlock final : public Block {
   static int64_t ChunkRows(int64_t vocab_size);
 
  private:
-  RmsNorm norm_;
+  // scores [rows, vocab] of normed [rows, hidden]. `saved` may be null.
+  void Score(const Context& context, const Tensor& normed, const Tensor& scores, AdapterSaved* saved) const;
+  // The gradients of scores: adds to those of the weight and the adapter. → that of normed.
+  Tensor BackwardScore(const Context& context, const Tensor& dscores, const Tensor& normed,
+                       AdapterSaved& saved) const;
+
+  Norm norm_;
   const Parameter* weight_;  // [vocab, hidden]
+  std::unique_ptr<LinearAdapter> adapter_;
   int64_t vocab_size_;
+  float softcap_;  // of the logits; 0: none
 };
 
 }  // namespace ftune

@@ -28,7 +28,7 @@ Linear::Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterS
     parts_[i].bias =
         &policy.Declare(store, site.parts[i].module + ".bias", {site.parts[i].out_features}, false);
   }
-  if (policy.adapter) adapter_ = policy.adapter(site, store);
+  if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store);
 }
 
 void Linear::Bind() {
@@ -49,7 +49,11 @@ void Linear::Bind() {
       pieces_.push_back({p.weight->value, p.weight->gradient, p.first_column, p.out_features});
     }
   }
-  if (adapter_) adapter_->Bind();
+  if (adapter_) adapter_->Bind(values);
+}
+
+void Linear::Refresh(Backend& backend, Stream stream) {
+  if (adapter_) adapter_->Refresh(backend, stream);
 }
 
 bool Linear::has_trainable() const {
@@ -60,8 +64,7 @@ bool Linear::has_trainable() const {
   return false;
 }
 
-void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, bool accumulate,
-                     AdapterSaved* saved) const {
+void Linear::Product(const Context& context, const Tensor& x, const Tensor& y, bool accumulate) const {
   for (const Piece& piece : pieces_) {
     context.backend.MatMul(context.stream, {.a = x,
                                             .b = piece.weight,
@@ -69,23 +72,41 @@ void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, b
                                             .c = y.Cols(piece.first_column, piece.out_features),
                                             .beta = accumulate ? 1.0f : 0.0f});
   }
-  for (const PartParameters& p : parts_) {
-    if (p.bias == nullptr) continue;
-    context.backend.AddBias(context.stream, p.bias->value, y.Cols(p.first_column, p.out_features));
+}
+
+void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, bool accumulate,
+                     AdapterSaved* saved) const {
+  Backend& backend = context.backend;
+  if (adapter_ && accumulate && !adapter_->only_adds()) {
+    const Tensor product = backend.Allocate(y.rows(), y.cols(), Category::kActivations);
+    Product(context, x, product, false);
+    adapter_->Forward(context, x, product, saved);
+    backend.Add(context.stream, product, y);
+  } else {
+    Product(context, x, y, accumulate);
+    if (adapter_) adapter_->Forward(context, x, y, saved);
   }
-  if (adapter_) adapter_->Forward(context, x, y, saved);
+  for (const PartParameters& p : parts_) {
+    if (p.bias != nullptr) {
+      backend.AddBias(context.stream, p.bias->value, y.Cols(p.first_column, p.out_features));
+    }
+  }
 }
 
 void Linear::ForwardAdapterOnly(const Context& context, const Tensor& x, AdapterSaved* saved) const {
-  if (adapter_) adapter_->Forward(context, x, Tensor(), saved);
+  if (!adapter_ || adapter_->ForwardSavedOnly(context, x, saved)) return;
+  const Tensor product = context.backend.Allocate(x.rows(), out_features_, Category::kActivations);
+  Product(context, x, product, false);
+  adapter_->Forward(context, x, product, saved);
 }
 
 void Linear::BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
                            AdapterSaved& saved) const {
+  const Tensor dproduct = adapter_ ? adapter_->BackwardProduct(context, dy, saved) : dy;
   if (dx.defined()) {
     float beta = 0.0f;
     for (const Piece& piece : pieces_) {
-      context.backend.MatMul(context.stream, {.a = dy.Cols(piece.first_column, piece.out_features),
+      context.backend.MatMul(context.stream, {.a = dproduct.Cols(piece.first_column, piece.out_features),
                                               .b = piece.weight,
                                               .trans_b = transposed_,
                                               .c = dx,

@@ -7,46 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/adapter.h"
 #include "engine/model/block.h"
 
 namespace ftune {
 
-struct LinearPart {
-  std::string
-      module;  // "model.layers.0.self_attn.q_proj"; its parameters are <module>.weight and <module>.bias
-  int64_t out_features = 0;
-  bool bias = false;
-};
-
-struct LinearSite {
-  std::vector<LinearPart> parts;
-  int64_t in_features = 0;
-  bool transposed = false;  // weights are stored [in, out] (GPT-2's Conv1D), not [out, in]
-};
-
-// Something added to a linear: LoRA. Its parameters are declared in the block's store when it is made.
-class LinearAdapter {
- public:
-  virtual ~LinearAdapter() = default;
-  virtual void Bind() = 0;
-  // y += adapter(x). `saved` may be null; where y is undefined, only `saved` is filled.
-  virtual void Forward(const Context& context, const Tensor& x, const Tensor& y,
-                       AdapterSaved* saved) const = 0;
-  // dx += the adapter's share, where dx is defined; keeps in `saved` what BackwardWeight needs.
-  virtual void BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
-                             AdapterSaved& saved) const = 0;
-  virtual void BackwardWeight(const Context& context, const Tensor& dy, const Tensor& x,
-                              const AdapterSaved& saved) const = 0;
-};
-
-// Null where no part of the site is to be adapted.
-using AdapterFactory = std::function<std::unique_ptr<LinearAdapter>(const LinearSite&, ParameterStore&)>;
-
-// How a parameter is stored.
+// How a parameter is stored, and what is put on top of it.
 struct ParameterPolicy {
   std::function<bool(const std::string& name)> trainable;
   std::function<DType(const std::string& name, bool trainable)> dtype;
-  AdapterFactory adapter;  // may be empty
+  AdapterFactories adapter = {};
 
   Parameter& Declare(ParameterStore& store, const std::string& name, std::vector<int64_t> shape,
                      bool decay) const;
@@ -56,6 +26,8 @@ class Linear {
  public:
   Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterStore& store);
   void Bind();
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
 
   int64_t out_features() const { return out_features_; }
   bool has_trainable() const;
@@ -85,6 +57,9 @@ class Linear {
     int64_t first_column = 0;
     int64_t out_features = 0;
   };
+
+  // y = x Wᵀ of all parts, or y += ….
+  void Product(const Context& context, const Tensor& x, const Tensor& y, bool accumulate) const;
 
   bool transposed_;
   int64_t out_features_ = 0;

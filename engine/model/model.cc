@@ -1,7 +1,5 @@
 #include "engine/model/model.h"
 
-#include "engine/model/rope_table.h"
-
 namespace ftune {
 
 Model::Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
@@ -20,9 +18,36 @@ Model::Model(Backend& backend, Stream stream, const ModelConfig& config, const P
   blocks_.push_back(std::move(head));
 
   for (auto& block : blocks_) block->store().Allocate(backend);
-  const Tensor rope_table = MakeRopeTable(backend, stream, config.rope, config.head_dim, max_length);
-  for (DecoderBlock* decoder : decoders_) decoder->set_rope_table(rope_table);
+  MakeRopeTables(backend, stream, max_length);
   BindAll();
+}
+
+void Model::MakeRopeTables(Backend& backend, Stream stream, int64_t max_length) {
+  if (!config_.architecture->names.positions.empty()) return;
+  const auto table = [&](const RopeConfig& rope) {
+    return MakeRopeTable(backend, stream, rope, config_.RotaryDim(), max_length);
+  };
+  // Local layers see few keys: their positions are never scaled by the text's length.
+  positions_ = PlanPositions(config_.rope, config_.RotaryDim(), max_length);
+  Tensor global, local;
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    switch (config_.RopeOf(layer)) {
+      case LayerRope::kNone:
+        break;
+      case LayerRope::kGlobal:
+        if (positions_.per_text) {
+          decoders_[layer]->use_text_positions();
+          break;
+        }
+        if (!global.defined()) global = table(config_.rope);
+        decoders_[layer]->set_rope_table(global);
+        break;
+      case LayerRope::kLocal:
+        if (!local.defined()) local = table(config_.local_rope);
+        decoders_[layer]->set_rope_table(local);
+        break;
+    }
+  }
 }
 
 void Model::BindAll() {
@@ -31,6 +56,10 @@ void Model::BindAll() {
 
 void Model::set_keep(Keep keep) {
   for (DecoderBlock* decoder : decoders_) decoder->set_keep(keep);
+}
+
+void Model::Refresh(Backend& backend, Stream stream) {
+  for (auto& block : blocks_) block->Refresh(backend, stream);
 }
 
 void Model::AllocateGradients(Backend& backend, Stream stream) {

@@ -10,6 +10,7 @@
 #include "engine/model/decoder_block.h"
 #include "engine/model/embedding_block.h"
 #include "engine/model/head_block.h"
+#include "engine/model/rope_table.h"
 
 namespace ftune {
 
@@ -23,8 +24,12 @@ class Model {
   const ModelConfig& config() const { return config_; }
   std::vector<std::unique_ptr<Block>>& blocks() { return blocks_; }
   HeadBlock& head() { return *head_; }
+  // What batches need to know to name positions.
+  const PositionPlan& positions() const { return positions_; }
 
   void set_keep(Keep keep);
+  // See Block::Refresh.
+  void Refresh(Backend& backend, Stream stream);
   void AllocateGradients(Backend& backend, Stream stream);
 
   // All parameters, in order of blocks.
@@ -33,12 +38,14 @@ class Model {
   Parameter* Find(std::string_view name);
 
  private:
+  void MakeRopeTables(Backend& backend, Stream stream, int64_t max_length);
   void BindAll();
 
   ModelConfig config_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<DecoderBlock*> decoders_;
   HeadBlock* head_ = nullptr;
+  PositionPlan positions_;
 };
 
 }  // namespace ftune

@@ -18,7 +18,8 @@ struct Parameter {
   std::vector<int64_t> shape;  // global
   DType dtype = DType::kF32;   // as stored here
   bool trainable = false;
-  bool decay = false;  // weight decay applies (not to norms and biases)
+  bool decay = false;      // weight decay applies (not to norms and biases)
+  double lr_factor = 1.0;  // of the optimizer's learning rate (LoRA+); read when the optimizer is made
 
   Tensor value;        // [shape[0], shape[1]], or [1, shape[0]]
   Tensor gradient;     // f32, like value; undefined if frozen
@@ -52,7 +53,7 @@ class ParameterStore {
 };
 
 // The views of consecutive parameters as one matrix of all their rows; undefined if they do not lie side by
-// side in storage with one dtype and width.
+// side in storage with one dtype and width. What is quantised as a whole stays apart.
 Tensor JoinRows(const std::vector<Tensor>& parts);
 
 }  // namespace ftune

@@ -1,91 +1,198 @@
 #include "engine/optim/optimizer.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
 namespace ftune {
 namespace {
 
-std::vector<DecayRange> DecayRanges(const ParameterStore& store, float weight_decay) {
-  std::vector<DecayRange> ranges;
-  for (const Parameter& p : store.parameters()) {
-    if (!p.trainable) continue;
-    const float decay = p.decay ? weight_decay : 0.0f;
-    if (!ranges.empty() && ranges.back().weight_decay == decay) {
-      ranges.back().count += p.size();
-    } else {
-      ranges.push_back({p.offset, p.size(), decay});
-    }
-  }
-  return ranges;
+Tensor ViewOf(const Tensor& piece, const PieceTensor& tensor) {
+  return Tensor(piece.storage(), piece.offset() + tensor.offset, tensor.dtype, 1, tensor.size);
 }
 
 }  // namespace
 
+Optimizer::Optimizer(Backend& backend, Model& model, const OptimizerOptions& options)
+    : backend_(backend), options_(options), rules_(MakeRules(options)) {
+  const auto& blocks = model.blocks();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i]->store().has_trainable()) shards_.push_back(LayOutShard(*blocks[i], i, rules_, options_));
+  }
+}
+
 Optimizer::Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options)
-    : options_(options) {
-  for (auto& block : model.blocks()) {
-    ParameterStore& store = block->store();
-    if (!store.has_trainable()) continue;
-    Shard shard;
-    shard.store = &store;
-    shard.decay = DecayRanges(store, options.weight_decay);
-    const auto state = [&] { return backend.Allocate(1, store.trainable_size(), Category::kOptimizer); };
-    if (store.flat_values().dtype() != DType::kF32) {
-      shard.master = state();
-      backend.Convert(stream, store.flat_values(), shard.master);
+    : Optimizer(backend, model, options) {
+  for (const Shard& shard : shards_) {
+    FlatState& flat = flat_.emplace_back();
+    if (shard.master) {
+      const Tensor& values = shard.store->flat_values();
+      flat.master = backend.Allocate(1, values.size(), Category::kOptimizer);
+      backend.Convert(stream, values, flat.master);
     }
-    if (options.kind == OptimizerKind::kAdamW) {
-      shard.moment1 = state();
-      shard.moment2 = state();
-      backend.Zero(stream, shard.moment1);
-      backend.Zero(stream, shard.moment2);
+    for (const StateSpec& spec : shard.state) {
+      flat.state.push_back(backend.Allocate(spec.dtype, 1, spec.size, Category::kOptimizer));
+      backend.Zero(stream, flat.state.back());
     }
-    shards_.push_back(std::move(shard));
   }
 }
 
-void Optimizer::Step(Backend& backend, Stream stream, int64_t step, float learning_rate,
-                     const Tensor& gradient_scale) {
-  for (const Shard& shard : shards_) {
-    const bool has_master = shard.master.defined();
-    const Tensor& weights = has_master ? shard.master : shard.store->flat_values();
-    const Tensor low = has_master ? shard.store->flat_values() : Tensor();
-    switch (options_.kind) {
-      case OptimizerKind::kAdamW:
-        backend.AdamW(stream, {.weights = weights,
-                               .low = low,
-                               .gradients = shard.store->flat_gradients(),
-                               .moment1 = shard.moment1,
-                               .moment2 = shard.moment2,
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateOffloaded(Backend& backend, Stream stream,
+                                                                      Model& model,
+                                                                      const OptimizerOptions& options,
+                                                                      const OffloadOptions& offload) {
+  std::unique_ptr<Optimizer> optimizer(new Optimizer(backend, model, options));
+  optimizer->pieces_ = CutIntoPieces(optimizer->shards_, offload.piece_bytes);
+  // An optimizer that keeps nothing has nothing to move.
+  if (optimizer->pieces_.empty()) return std::make_unique<Optimizer>(backend, stream, model, options);
+  FTUNE_RETURN_IF_ERROR(optimizer->MoveToDisk(stream, offload));
+  return optimizer;
+}
+
+absl::Status Optimizer::MoveToDisk(Stream stream, const OffloadOptions& offload) {
+  std::vector<int64_t> bytes;
+  for (const Piece& piece : pieces_) bytes.push_back(piece.bytes);
+  FTUNE_ASSIGN_OR_RETURN(disk_, StateDisk::Create(backend_, offload.disk, bytes));
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Shard& shard = *pieces_[i].shard;
+    if (!shard.master) continue;  // all zero, as a new file is
+    FTUNE_RETURN_IF_ERROR(disk_->Fill(i, [&](const Tensor& memory) {
+      backend_.Zero(stream, memory);
+      for (const PiecePart& part : pieces_[i].parts) {
+        backend_.Convert(stream, shard.store->flat_values().Cols(part.begin, part.count),
+                         ViewOf(memory, part.tensors.front()));
+      }
+      backend_.Synchronize(stream);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::Step(Backend& backend, Stream stream, float learning_rate,
+                             const Tensor& gradient_scale) {
+  ++updates_;
+  if (disk_) return StepOnDisk(backend, stream, learning_rate, gradient_scale);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    for (const ShardRun& run : shards_[i].runs) {
+      const auto [begin, count] = std::pair(run.group.begin, run.group.count);
+      std::vector<Tensor> state;
+      for (const StatePlace& place : run.state) {
+        state.push_back(flat_[i].state[place.tensor].Cols(place.offset, place.size));
+      }
+      const Tensor master = shards_[i].master ? flat_[i].master.Cols(begin, count) : Tensor();
+      Update(backend, stream, shards_[i], run, begin, count, master, std::move(state), learning_rate,
+             gradient_scale);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::StepOnDisk(Backend& backend, Stream stream, float learning_rate,
+                                   const Tensor& gradient_scale) {
+  for (const Piece& piece : pieces_) {
+    FTUNE_ASSIGN_OR_RETURN(const Tensor memory, disk_->Acquire());
+    for (const PiecePart& part : piece.parts) {
+      std::vector<Tensor> state;
+      for (const PieceTensor& tensor : part.tensors) state.push_back(ViewOf(memory, tensor));
+      Tensor master;
+      if (piece.shard->master) {
+        master = state.front();
+        state.erase(state.begin());
+      }
+      Update(backend, stream, *piece.shard, *part.run, part.begin, part.count, master, std::move(state),
+             learning_rate, gradient_scale);
+    }
+    backend.Synchronize(stream);
+    FTUNE_RETURN_IF_ERROR(disk_->Release());
+  }
+  return absl::OkStatus();
+}
+
+void Optimizer::Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run,
+                       int64_t begin, int64_t count, const Tensor& master, std::vector<Tensor> state,
+                       float learning_rate, const Tensor& gradient_scale) const {
+  const Tensor values = shard.store->flat_values().Cols(begin, count);
+  const bool has_master = master.defined();
+  run.rule->Update(backend, stream,
+                   {.first = run.first,
+                    .update = {.weights = has_master ? master : values,
+                               .low = has_master ? values : Tensor(),
+                               .gradients = shard.store->flat_gradients().Cols(begin, count),
                                .gradient_scale = gradient_scale,
-                               .decay = shard.decay,
-                               .learning_rate = learning_rate,
-                               .beta1 = options_.beta1,
-                               .beta2 = options_.beta2,
-                               .eps = options_.eps,
-                               .step = step});
-        break;
-      case OptimizerKind::kSgd:
-        backend.Sgd(stream, {.weights = weights,
-                             .low = low,
-                             .gradients = shard.store->flat_gradients(),
-                             .gradient_scale = gradient_scale,
-                             .decay = shard.decay,
-                             .learning_rate = learning_rate});
-        break;
-    }
-  }
+                               .learning_rate = static_cast<float>(learning_rate * run.group.lr_factor),
+                               .weight_decay = run.group.weight_decay,
+                               .draws = {.seed = options_.seed,
+                                         .step = static_cast<uint64_t>(updates_),
+                                         .site = shard.site,
+                                         .first = begin}},
+                    .state = std::move(state),
+                    .step = updates_});
 }
 
-Optimizer::State Optimizer::StateOf(const Parameter& parameter) const {
-  for (const Shard& shard : shards_) {
-    for (const Parameter& p : shard.store->parameters()) {
-      if (&p != &parameter || !p.trainable) continue;
-      const auto view = [&](const Tensor& flat) {
-        return flat.defined() ? flat.Cols(p.offset, p.size()) : Tensor();
-      };
-      return {view(shard.master), view(shard.moment1), view(shard.moment2)};
+absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& parameter) const {
+  std::vector<NamedTensor> all;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const Shard& shard = shards_[i];
+    for (const PlacedParameter& placed : shard.parameters) {
+      if (placed.parameter != &parameter) continue;
+      if (disk_) return ReadFromDisk(placed, shard);
+      if (shard.master) {
+        all.push_back({std::string(kMasterName), flat_[i].master.Cols(parameter.offset, parameter.size())});
+      }
+      for (const StatePlace& place : placed.state) {
+        all.push_back({std::string(shard.state[place.tensor].name),
+                       flat_[i].state[place.tensor].Cols(place.offset, place.size)});
+      }
     }
   }
-  return {};
+  return all;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedParameter& placed,
+                                                                 const Shard& shard) const {
+  const Parameter& p = *placed.parameter;
+  std::vector<NamedTensor> all;
+  const auto add = [&](std::string_view name, DType dtype, int64_t size) {
+    all.push_back({std::string(name), backend_.Allocate(dtype, 1, size, Category::kBuffers)});
+  };
+  if (shard.master) add(kMasterName, DType::kF32, p.size());
+  for (const StatePlace& place : placed.state) {
+    add(shard.state[place.tensor].name, shard.state[place.tensor].dtype, place.size);
+  }
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].shard != &shard) continue;
+    Tensor memory;
+    for (const PiecePart& part : pieces_[i].parts) {
+      const int64_t begin = std::max(part.begin, p.offset);
+      const int64_t end = std::min(part.begin + part.count, p.offset + p.size());
+      if (begin >= end) continue;
+      if (!memory.defined()) {
+        memory = backend_.Allocate(DType::kU8, 1, disk_->ReadBytes(i), Category::kBuffers);
+        FTUNE_RETURN_IF_ERROR(disk_->Read(i, memory));
+      }
+      for (size_t t = 0; t < part.tensors.size(); ++t) {
+        const Tensor from = ViewOf(memory, part.tensors[t]);
+        const Tensor& to = all[t].tensor;
+        // State that is not one value an element is of a parameter that is never cut.
+        const bool by_element = to.size() == p.size();
+        const Tensor source = by_element ? from.Cols(begin - part.begin, end - begin) : from;
+        const Tensor target = by_element ? to.Cols(begin - p.offset, end - begin) : to;
+        if (!backend_.computes()) continue;
+        const auto bytes = static_cast<size_t>(BytesFor(source.dtype(), source.size()));
+        backend_.Upload(Stream(), {source.bytes(), bytes}, target);
+      }
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<Tensor> Optimizer::StateOf(const Parameter& parameter, std::string_view name) const {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> all, StateOf(parameter));
+  for (const NamedTensor& state : all) {
+    if (state.name == name) return state.tensor;
+  }
+  return Tensor();
 }
 
 }  // namespace ftune

@@ -1,49 +1,91 @@
-// Optimizers on the blocks' flat shards.
+// An optimizer on the blocks' flat shards: it owns the state that its rules ask for and the master copies of
+// low-precision weights, in memory or, with little of it in memory at a time, on disk.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/backend/backend.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/model/model.h"
+#include "engine/optim/piece.h"
+#include "engine/optim/rules.h"
+#include "engine/optim/shard.h"
+#include "engine/optim/state_disk.h"
 
 namespace ftune {
 
-enum class OptimizerKind { kAdamW, kSgd };
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
 
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::kAdamW;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0.0f;  // on matrices; norms and biases have none
+struct OffloadOptions {
+  StateDisk::Options disk;
+  // Of a piece, three of which are in memory: about a block of a small model.
+  int64_t piece_bytes = int64_t{32} << 20;
 };
 
 class Optimizer {
  public:
   // Takes the trainable parameters of `model` as they are now: weights in low precision get their f32 master
-  // here, so values are loaded before. `model` outlives the optimizer.
+  // here, so values are loaded before. `backend` and `model` outlive the optimizer.
   Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options);
+  // The same, with what it keeps in an unnamed file in the folder. Updates are the same to the bit.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> CreateOffloaded(Backend& backend, Stream stream,
+                                                                    Model& model,
+                                                                    const OptimizerOptions& options,
+                                                                    const OffloadOptions& offload);
 
-  // `step` is 1-based. gradient_scale: [1, 1] f32 on the device.
-  void Step(Backend& backend, Stream stream, int64_t step, float learning_rate, const Tensor& gradient_scale);
+  // gradient_scale: [1, 1] f32 on the device. An error is the disk's; some weights may be updated then, some
+  // not.
+  absl::Status Step(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
+  // Begins to read from disk what the next Step begins with, as far as there is room; never waits. To be
+  // called often while there is something else to compute.
+  absl::Status Prefetch() { return disk_ ? disk_->Prefetch() : absl::OkStatus(); }
 
-  // The state of one parameter, as views of the flat shards; undefined where there is none.
-  struct State {
-    Tensor master, moment1, moment2;
-  };
-  State StateOf(const Parameter& parameter) const;
+  // Updates made so far: what bias corrections and random rounding count by. Set on a resume.
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+
+  // All that is kept for a parameter from step to step: its "master", where it has one, and its rule's state.
+  // Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
+  absl::StatusOr<std::vector<NamedTensor>> StateOf(const Parameter& parameter) const;
+  // One of them; undefined where there is none of that name.
+  absl::StatusOr<Tensor> StateOf(const Parameter& parameter, std::string_view name) const;
+
+  // Null where all is in memory.
+  const StateDisk* disk() const { return disk_.get(); }
 
  private:
-  struct Shard {
-    ParameterStore* store = nullptr;
-    Tensor master;  // undefined where the weights are f32: they are their own master
-    Tensor moment1, moment2;
-    std::vector<DecayRange> decay;
+  // Of one shard, in memory.
+  struct FlatState {
+    Tensor master;  // undefined where the shard has none
+    std::vector<Tensor> state;
   };
 
+  // Only what does not need memory.
+  Optimizer(Backend& backend, Model& model, const OptimizerOptions& options);
+  absl::Status MoveToDisk(Stream stream, const OffloadOptions& offload);
+  absl::Status StepOnDisk(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
+  // Updates `count` elements of the shard from `begin` on, which are of the run.
+  void Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run, int64_t begin,
+              int64_t count, const Tensor& master, std::vector<Tensor> state, float learning_rate,
+              const Tensor& gradient_scale) const;
+  absl::StatusOr<std::vector<NamedTensor>> ReadFromDisk(const PlacedParameter& placed,
+                                                        const Shard& shard) const;
+
+  Backend& backend_;
   OptimizerOptions options_;
+  std::vector<std::unique_ptr<const UpdateRule>> rules_;
   std::vector<Shard> shards_;
+  std::vector<FlatState> flat_;  // by shard; empty with a disk
+  std::vector<Piece> pieces_;    // of the disk
+  std::unique_ptr<StateDisk> disk_;
+  int64_t updates_ = 0;
 };
 
 }  // namespace ftune

@@ -30,17 +30,24 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
           .seed = coordinates.seed,
           .step = coordinates.step,
           .loss_scale = coordinates.loss_scale,
+          .label_smoothing = coordinates.label_smoothing,
           .loss = coordinates.loss};
 }
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
-                 const StepCoordinates& coordinates, const std::function<bool()>& stop) {
+                 const StepCoordinates& coordinates, const std::function<bool()>& stop,
+                 const std::function<void()>& before_block) {
+  model_.Refresh(backend_, stream_);
   std::map<int, InFlight> in_flight;
   for (const Action& action : actions) {
     if (action.kind == ActionKind::kForward) {
       if (in_flight.empty() && stop()) return false;
       InFlight& flight = in_flight[action.microbatch];
-      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch]);
+      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.positions());
+      if (coordinates.neftune_alpha > 0.0f) {
+        flight.batch.noise = UploadNoise(backend_, stream_, microbatches[action.microbatch],
+                                         coordinates.neftune_alpha, model_.config().hidden_size);
+      }
       Forward(flight, MakeContext(flight, coordinates));
       continue;
     }
@@ -48,10 +55,10 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
     const Context context = MakeContext(flight, coordinates);
     switch (action.kind) {
       case ActionKind::kBackward:
-        Backward(flight, context, true);
+        Backward(flight, context, true, before_block);
         break;
       case ActionKind::kBackwardInput:
-        Backward(flight, context, false);
+        Backward(flight, context, false, before_block);
         break;
       case ActionKind::kBackwardWeight:
         BackwardWeight(flight, context);
@@ -78,11 +85,13 @@ void Runner::Forward(InFlight& flight, const Context& context) {
   }
 }
 
-void Runner::Backward(InFlight& flight, const Context& context, bool with_weights) {
+void Runner::Backward(InFlight& flight, const Context& context, bool with_weights,
+                      const std::function<void()>& before_block) {
   auto& blocks = model_.blocks();
   Tensor gradient;
   for (size_t i = blocks.size(); i-- > 0;) {
     if (!trainable_before_[i] && !blocks[i]->store().has_trainable()) return;
+    if (before_block) before_block();
     if (Recomputed(i)) {
       RecomputeScope recompute(backend_);
       blocks[i]->Forward(context, flight.inputs[i], &flight.saved[i], false);
@@ -101,8 +110,9 @@ void Runner::BackwardWeight(InFlight& flight, const Context& context) {
 }
 
 void Runner::Evaluate(const Batch& batch, const Tensor& loss) {
+  model_.Refresh(backend_, stream_);
   InFlight flight;
-  flight.batch = UploadBatch(backend_, stream_, batch);
+  flight.batch = UploadBatch(backend_, stream_, batch, model_.positions());
   const Context context = {.backend = backend_, .stream = stream_, .batch = flight.batch, .loss = loss};
   Tensor x;
   for (auto& block : model_.blocks()) x = block->Forward(context, x, nullptr, true);

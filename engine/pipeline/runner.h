@@ -26,7 +26,9 @@ struct StepCoordinates {
   uint64_t seed = 0;
   uint64_t step = 0;
   float loss_scale = 1.0f;  // 1 ÷ trained tokens of the global batch
-  Tensor loss;              // [1, 1] f64, to which token losses are added
+  float label_smoothing = 0.0f;
+  float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
+  Tensor loss;                 // [1, 1] f64, to which token losses are added
 };
 
 class Runner {
@@ -35,9 +37,10 @@ class Runner {
   Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute);
 
   // Runs all actions, or, once stop() says so, those up to the end of a microbatch; returns whether all ran.
-  // Gradients are added to what is there.
+  // Gradients are added to what is there. `before_block` is called before each block's backward.
   bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
-           const StepCoordinates& coordinates, const std::function<bool()>& stop);
+           const StepCoordinates& coordinates, const std::function<bool()>& stop,
+           const std::function<void()>& before_block = nullptr);
 
   // Adds the token losses of `batch` to `loss`, without gradients.
   void Evaluate(const Batch& batch, const Tensor& loss);
@@ -52,7 +55,8 @@ class Runner {
 
   Context MakeContext(const InFlight& flight, const StepCoordinates& coordinates);
   void Forward(InFlight& flight, const Context& context);
-  void Backward(InFlight& flight, const Context& context, bool with_weights);
+  void Backward(InFlight& flight, const Context& context, bool with_weights,
+                const std::function<void()>& before_block);
   void BackwardWeight(InFlight& flight, const Context& context);
   bool Recomputed(size_t block) const;
 

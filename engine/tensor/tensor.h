@@ -44,14 +44,16 @@ class Storage {
 class Tensor {
  public:
   Tensor() = default;
-  // A contiguous [rows, cols] at byte `offset` of `storage`. cols is a multiple of the dtype's block size.
+  // A contiguous [rows, cols] at byte `offset` of `storage`. cols is a multiple of the dtype's block size,
+  // unless the type is quantised as a whole (IsQuantizedWhole).
   Tensor(std::shared_ptr<Storage> storage, int64_t offset, DType dtype, int64_t rows, int64_t cols)
       : storage_(std::move(storage)),
         offset_(offset),
         dtype_(dtype),
         rows_(rows),
         cols_(cols),
-        stride_(cols) {}
+        stride_(cols),
+        whole_(IsQuantizedWhole(dtype) ? rows * cols : 0) {}
 
   bool defined() const { return storage_ != nullptr; }
   DType dtype() const { return dtype_; }
@@ -62,6 +64,10 @@ class Tensor {
   bool contiguous() const { return stride_ == cols_ || rows_ <= 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   int64_t offset() const { return offset_; }  // bytes into the storage
+  // Of a type that is quantised as a whole, a view keeps the offset of the whole: where in it the view
+  // begins, and the whole's size, in values.
+  int64_t first() const { return first_; }
+  int64_t whole_size() const { return whole_; }
 
   // Null on the meta backend.
   std::byte* bytes() const { return storage_ && storage_->data() ? storage_->data() + offset_ : nullptr; }
@@ -74,18 +80,18 @@ class Tensor {
     return reinterpret_cast<int32_t*>(bytes());
   }
 
-  // Views of the same storage. Column views of quantised tensors start on block boundaries.
+  // Views of the same storage. Column views of tensors quantised in GGML's blocks start on their boundaries.
   Tensor Rows(int64_t begin, int64_t count) const {
     assert(begin >= 0 && begin + count <= rows_);
     Tensor view = *this;
-    view.offset_ += BytesFor(dtype_, begin * stride_);
+    view.Advance(begin * stride_);
     view.rows_ = count;
     return view;
   }
   Tensor Cols(int64_t begin, int64_t count) const {
     assert(begin >= 0 && begin + count <= cols_);
     Tensor view = *this;
-    view.offset_ += BytesFor(dtype_, begin);
+    view.Advance(begin);
     view.cols_ = count;
     return view;
   }
@@ -100,12 +106,22 @@ class Tensor {
   }
 
  private:
+  void Advance(int64_t elements) {
+    if (IsQuantizedWhole(dtype_)) {
+      first_ += elements;
+    } else {
+      offset_ += BytesFor(dtype_, elements);
+    }
+  }
+
   std::shared_ptr<Storage> storage_;
   int64_t offset_ = 0;
   DType dtype_ = DType::kF32;
   int64_t rows_ = 0;
   int64_t cols_ = 0;
   int64_t stride_ = 0;
+  int64_t first_ = 0;
+  int64_t whole_ = 0;
 };
 
 }  // namespace ftune

@@ -91,12 +91,13 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
   }
   const int64_t length = prompt_length + std::min(max_length - prompt_length, options.max_new_tokens);
   std::vector<KvCache> cache = MakeCache(backend, model.config(), length);
+  model.Refresh(backend, stream);
 
   std::vector<int32_t> fresh = prompt;
   std::vector<int32_t> generated;
   int64_t cached = 0;
   while (prompt_length + static_cast<int64_t>(generated.size()) < length) {
-    const DeviceBatch batch = UploadTokens(backend, stream, fresh, cached);
+    const DeviceBatch batch = UploadTokens(backend, stream, fresh, cached, length, model.positions());
     const Context context = {
         .backend = backend, .stream = stream, .batch = batch, .cache = &cache, .cached = cached};
     const Tensor hidden = HiddenStates(model, context);
@@ -114,7 +115,9 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
 }
 
 std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, const std::vector<int32_t>& ids) {
-  const DeviceBatch batch = UploadTokens(backend, stream, ids, 0);
+  model.Refresh(backend, stream);
+  const DeviceBatch batch =
+      UploadTokens(backend, stream, ids, 0, static_cast<int64_t>(ids.size()), model.positions());
   const Context context = {.backend = backend, .stream = stream, .batch = batch};
   return DownloadLogits(backend, stream, model.head().Logits(context, HiddenStates(model, context)));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "engine/tensor/ledger.h"
 
 namespace ftune {
@@ -23,11 +24,20 @@ struct StepReport {
   MemoryUse memory;               // at the step's peak
 };
 
+// A step whose gradients overflowed: its data is used up, the weights are as they were.
+struct SkipReport {
+  int64_t step = 0;
+  double loss = 0.0;
+  double loss_scale = 0.0;       // that was too large
+  double next_loss_scale = 0.0;  // that the next step is tried with
+};
+
 struct EvalReport {
   int64_t step = 0;
   double epoch = 0.0;
   double loss = 0.0;
   int64_t tokens = 0;  // trained tokens of the evaluation set
+  bool best = false;   // lower than all before
   double seconds = 0.0;
 };
 
@@ -35,7 +45,9 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
-  virtual void OnEval(const EvalReport& report) = 0;
+  virtual void OnSkip(const SkipReport& report) = 0;
+  // An error ends the run.
+  virtual absl::Status OnEval(const EvalReport& report) = 0;
 };
 
 }  // namespace ftune

@@ -5,23 +5,27 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "data/loader/batch.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/runner.h"
+#include "engine/train/loss_scaler.h"
 
 namespace ftune {
 
 struct StepInput {
-  int64_t step = 1;  // 1-based: keys dropout, counts for bias correction
+  int64_t step = 1;  // 1-based: keys dropout
   std::vector<Batch> microbatches;
   int64_t trained_tokens = 0;  // of the global batch: what the loss is divided by
   float learning_rate = 0.0f;
 };
 
 struct StepOutput {
-  bool completed = false;  // false: stopped between microbatches, nothing was changed
-  double loss = 0.0;       // Σ token losses ÷ trained tokens
-  double grad_norm = 0.0;  // before clipping, over all trainable parameters
+  bool completed = false;   // false: stopped between microbatches, nothing was changed
+  bool overflow = false;    // the loss is finite, the scaled gradients are not: nothing was changed
+  double loss = 0.0;        // Σ token losses ÷ trained tokens
+  double grad_norm = 0.0;   // before clipping, over all trainable parameters
+  double loss_scale = 1.0;  // that gradients were computed with; grad_norm is without it
 };
 
 class TrainStep {
@@ -29,16 +33,23 @@ class TrainStep {
   struct Options {
     uint64_t seed = 42;
     std::optional<float> max_grad_norm = 1.0f;
+    float label_smoothing = 0.0f;
+    float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
     RecomputePolicy recompute;
+    std::optional<LossScalerOptions> loss_scaler;  // none: gradients are computed as they are
   };
 
   // All outlive the step.
   TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options);
 
-  // Leaves the weights as they were where the loss or the gradient norm is not finite.
-  StepOutput Run(const StepInput& input, const std::function<bool()>& stop);
+  // Leaves the weights as they were where the loss or the gradient norm is not finite. With a loss scaler
+  // infinite gradients of a finite loss are an overflow, which it is told of. An error is that of a disk with
+  // optimizer states.
+  absl::StatusOr<StepOutput> Run(const StepInput& input, const std::function<bool()>& stop);
 
   Runner& runner() { return runner_; }
+  // Null without loss scaling.
+  LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
   void ZeroGradients();
@@ -50,6 +61,7 @@ class TrainStep {
   Optimizer& optimizer_;
   Options options_;
   Runner runner_;
+  std::optional<LossScaler> scaler_;
   Tensor loss_;            // [1, 1] f64
   Tensor sum_of_squares_;  // [1, 1] f64
   Tensor gradient_scale_;  // [1, 1] f32

@@ -24,6 +24,20 @@ absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_r
                       " at this step) or raise the warm-up, and look at the data of this step")});
 }
 
+absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& scaler) {
+  const int64_t overflows = scaler.state().overflows;
+  return UserError(
+      ExitCode::kNotFinite,
+      {.key = StrCat("step ", step),
+       .found = StrCat(scaler.dynamic() ? StrCat("gradients that overflow in ", overflows, " steps running")
+                                        : std::string("gradients that overflow"),
+                       ", at a loss scale of ", output.loss_scale, " (loss ", output.loss, ")"),
+       .expected = "finite gradients",
+       .hint = scaler.dynamic() ? "set precision.weights to bf16 or fp32, which need no loss scale"
+                                : "set precision.loss_scale to dynamic or lower, or precision.weights to "
+                                  "bf16 or fp32, which need no loss scale"});
+}
+
 }  // namespace
 
 Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
@@ -41,7 +55,7 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
   TrainSummary summary;
   if (evaluation_ != nullptr && options_.eval_on_start) {
-    FTUNE_ASSIGN_OR_RETURN(summary.eval_loss, Evaluate(0, stop));
+    FTUNE_RETURN_IF_ERROR(Evaluate(0, stop, summary));
   }
   for (int64_t done = 0; done < data_.total_steps();) {
     const double start = Now();
@@ -50,26 +64,42 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
     const StepInput input = NextInput(done);
     const double wait = Now() - start;
 
-    const StepOutput output = step_.Run(input, stop);
+    FTUNE_ASSIGN_OR_RETURN(const StepOutput output, step_.Run(input, stop));
     if (!output.completed) {
       summary.stopped = true;
       return summary;
     }
-    if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
+    if (output.overflow) {
+      FTUNE_RETURN_IF_ERROR(Skip(input.step, output));
+    } else if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
       return NotFinite(input.step, output, input.learning_rate);
     }
     ++done;
     summary.steps = done;
     summary.loss = output.loss;
-    if (done % options_.report_every == 0 || done == data_.total_steps()) {
+    if (output.overflow) {
+      ++summary.skipped;
+    } else if (done % options_.report_every == 0 || done == data_.total_steps()) {
       Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
     }
     if (EvaluationDue(done)) {
-      FTUNE_ASSIGN_OR_RETURN(const std::optional<double> eval_loss, Evaluate(done, stop));
-      if (eval_loss) summary.eval_loss = eval_loss;
+      FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
+      if (OutOfPatience() && done < data_.total_steps()) {
+        summary.early = true;
+        return summary;
+      }
     }
   }
   return summary;
+}
+
+absl::Status Trainer::Skip(int64_t step, const StepOutput& output) {
+  const LossScaler& scaler = *step_.scaler();
+  observer_.OnSkip({.step = step,
+                    .loss = output.loss,
+                    .loss_scale = output.loss_scale,
+                    .next_loss_scale = scaler.scale()});
+  return scaler.gives_up() ? Overflow(step, output, scaler) : absl::OkStatus();
 }
 
 StepInput Trainer::NextInput(int64_t done) const {
@@ -110,10 +140,14 @@ bool Trainer::EvaluationDue(int64_t done) const {
   return options_.eval_steps && done % *options_.eval_steps == 0;
 }
 
-absl::StatusOr<std::optional<double>> Trainer::Evaluate(int64_t done, const std::function<bool()>& stop) {
+bool Trainer::OutOfPatience() const {
+  return options_.early_stopping_patience && worse_in_a_row_ >= *options_.early_stopping_patience;
+}
+
+absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
   const double start = Now();
   const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_, stop);
-  if (result.stopped) return std::nullopt;
+  if (result.stopped) return absl::OkStatus();
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,
                      {.key = StrCat("evaluation at step ", done),
@@ -121,12 +155,19 @@ absl::StatusOr<std::optional<double>> Trainer::Evaluate(int64_t done, const std:
                       .expected = "a finite number",
                       .hint = "look at the model's weights and at the evaluation data"});
   }
-  observer_.OnEval({.step = done,
-                    .epoch = EpochAfter(done),
-                    .loss = result.loss,
-                    .tokens = result.tokens,
-                    .seconds = Now() - start});
-  return result.loss;
+  summary.eval_loss = result.loss;
+  const bool best = !summary.best_loss || result.loss < *summary.best_loss;
+  worse_in_a_row_ = best ? 0 : worse_in_a_row_ + 1;
+  if (best) {
+    summary.best_loss = result.loss;
+    summary.best_step = done;
+  }
+  return observer_.OnEval({.step = done,
+                           .epoch = EpochAfter(done),
+                           .loss = result.loss,
+                           .tokens = result.tokens,
+                           .best = best,
+                           .seconds = Now() - start});
 }
 
 EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,

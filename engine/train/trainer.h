@@ -19,14 +19,20 @@ struct TrainerOptions {
   // Evaluate every this many steps (and after the last); none: not between start and end.
   std::optional<int64_t> eval_steps;
   bool eval_on_start = true;
+  // Stop after so many evaluations in a row that are not the best so far.
+  std::optional<int64_t> early_stopping_patience;
   int64_t report_every = 1;
 };
 
 struct TrainSummary {
-  int64_t steps = 0;                // done
+  int64_t steps = 0;                // done, or skipped
+  int64_t skipped = 0;              // because gradients overflowed
   std::optional<double> loss;       // of the last step
   std::optional<double> eval_loss;  // of the last evaluation
   bool stopped = false;             // by `stop`, before the last step
+  bool early = false;               // by early_stopping_patience
+  std::optional<double> best_loss;  // of all evaluations
+  int64_t best_step = 0;            // of that evaluation
 };
 
 class Trainer {
@@ -35,16 +41,19 @@ class Trainer {
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer);
 
-  // An error (kNotFinite) where loss or gradient are not finite: the weights are then those of the step
-  // before.
+  // An error (kNotFinite) where the loss or the gradients are not finite, or overflow at every loss scale
+  // that is tried: the weights are then those of the step before.
   absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
 
  private:
   StepInput NextInput(int64_t done) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
               double flops);
-  // Nothing where `stop` ended it.
-  absl::StatusOr<std::optional<double>> Evaluate(int64_t done, const std::function<bool()>& stop);
+  // Reports a step that overflowed; an error where there have been too many.
+  absl::Status Skip(int64_t step, const StepOutput& output);
+  // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
+  absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
+  bool OutOfPatience() const;
   double EpochAfter(int64_t done) const;
   bool EvaluationDue(int64_t done) const;
 
@@ -55,6 +64,7 @@ class Trainer {
   TrainerOptions options_;
   TrainObserver& observer_;
   TrainStep step_;
+  int64_t worse_in_a_row_ = 0;  // evaluations
 };
 
 // Mean loss per trained token over a plan, without gradients.

@@ -250,16 +250,19 @@ void Bench::ElementWise() {
   const double row_bytes = 4.0 * t * h, act_bytes = 4.0 * t * f;
   Bytes("copy", 2 * row_bytes, [&] { backend_.Convert({}, x, y); });
   Bytes("add", 3 * row_bytes, [&] { backend_.Add({}, x, y); });
-  Bytes("norm forward", 2 * row_bytes, [&] { backend_.RmsNormForward({}, x, w, 1e-5f, y, rstd); });
-  Bytes("norm dx", 4 * row_bytes, [&] { backend_.RmsNormBackwardInput({}, x, x, w, rstd, y); });
-  Bytes("norm dw", 2 * row_bytes, [&] { backend_.RmsNormBackwardWeight({}, y, x, rstd, dw); });
+  Bytes("norm forward", 2 * row_bytes, [&] { backend_.RmsNormForward({}, x, w, {}, y, rstd); });
+  Bytes("norm dx", 4 * row_bytes, [&] { backend_.RmsNormBackwardInput({}, x, x, w, {}, rstd, true, y); });
+  Bytes("norm dw", 2 * row_bytes, [&] { backend_.RmsNormBackwardWeight({}, y, x, {}, rstd, dw); });
   Bytes("dropout", 2 * row_bytes, [&] { backend_.Dropout({}, x, {.probability = 0.1f}, false, y); });
-  Bytes("swiglu forward", 3 * act_bytes,
-        [&] { backend_.SwiGluForward({}, gate_up.Cols(0, f), gate_up.Cols(f, f), act); });
-  Bytes("swiglu backward", 5 * act_bytes, [&] {
-    backend_.SwiGluBackward({}, act, gate_up.Cols(0, f), gate_up.Cols(f, f), gate_up.Cols(0, f),
-                            gate_up.Cols(f, f), Tensor());
-  });
+  const std::pair<const char*, Activation> activations[] = {
+      {"silu", Activation::kSilu}, {"gelu (tanh)", Activation::kGeluTanh}, {"gelu", Activation::kGelu}};
+  for (const auto& [name, activation] : activations) {
+    const Tensor gate = gate_up.Cols(0, f), up = gate_up.Cols(f, f);
+    Bytes(std::string("glu forward ") + name, 3 * act_bytes,
+          [&] { backend_.GluForward({}, activation, gate, up, act); });
+    Bytes(std::string("glu backward ") + name, 5 * act_bytes,
+          [&] { backend_.GluBackward({}, activation, act, gate, up, gate, up, Tensor()); });
+  }
   {
     const Tensor qk = Random(t, 960), table = Random(t, 64);
     const Tensor positions = backend_.Allocate(DType::kI32, 1, t, Category::kBuffers);
@@ -272,23 +275,35 @@ void Bench::ElementWise() {
     const Tensor labels = backend_.Allocate(DType::kI32, 1, 160, Category::kBuffers);
     for (int64_t i = 0; i < 160; ++i) labels.i32()[i] = static_cast<int32_t>(i * 300);
     backend_.Zero({}, loss);
-    Bytes("cross-entropy with gradient", 3 * 4.0 * 160 * 49152,
-          [&] { backend_.CrossEntropy({}, logits, labels, 1.0f, true, loss); });
+    Bytes("cross-entropy with gradient", 3 * 4.0 * 160 * 49152, [&] {
+      backend_.CrossEntropy({}, {.logits = logits, .labels = labels, .gradient = true, .loss = loss});
+    });
   }
   {
     const int64_t n = int64_t{16} << 20;
     const Tensor weights = Random(1, n), gradients = Random(1, n), m = Random(1, n), v = Random(1, n);
     const Tensor scale = Random(1, 1), sum = backend_.Allocate(DType::kF64, 1, 1, Category::kBuffers);
     for (int64_t i = 0; i < n; ++i) v.f32()[i] = 0.25f;
-    const std::vector<DecayRange> decay = {{0, n, 0.01f}};
-    Bytes("AdamW", 7 * 4.0 * n, [&] {
-      backend_.AdamW({}, {.weights = weights,
-                          .gradients = gradients,
-                          .moment1 = m,
-                          .moment2 = v,
-                          .gradient_scale = scale,
-                          .decay = decay,
-                          .learning_rate = 1e-4f});
+    const UpdateArgs update = {.weights = weights,
+                               .gradients = gradients,
+                               .gradient_scale = scale,
+                               .learning_rate = 1e-4f,
+                               .weight_decay = 0.01f};
+    Bytes("AdamW", 7 * 4.0 * n, [&] { backend_.AdamW({}, {.update = update, .moment1 = m, .moment2 = v}); });
+    const Tensor codes1 = backend_.Allocate(DType::kU8, 1, n, Category::kBuffers);
+    const Tensor codes2 = backend_.Allocate(DType::kU8, 1, n, Category::kBuffers);
+    const Tensor scale1 = Random(1, StateBlocks(n)), scale2 = Random(1, StateBlocks(n));
+    for (const Tensor& state : {codes1, codes2, scale1, scale2}) backend_.Zero({}, state);
+    Bytes("AdamW, 8-bit moments", (3 * 4.0 + 4) * n, [&] {
+      backend_.AdamW8bit(
+          {}, {.update = update, .moment1 = codes1, .moment2 = codes2, .scale1 = scale1, .scale2 = scale2});
+    });
+    Bytes("Lion", 5 * 4.0 * n, [&] { backend_.Lion({}, {.update = update, .momentum = m}); });
+    const Tensor bf16 = Random(DType::kBF16, 1, n);
+    Bytes("Lion on bf16 without a master", (3 * 4.0 + 4) * n, [&] {
+      UpdateArgs rounded = update;
+      rounded.weights = bf16;
+      backend_.Lion({}, {.update = rounded, .momentum = m});
     });
     backend_.Zero({}, sum);
     Bytes("sum of squares", 4.0 * n, [&] { backend_.SumSquares({}, gradients, sum); });

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from variants import IDS
+from variant import IDS
 
 PACKS = 2
 CAPACITY = 48

@@ -8,6 +8,9 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.pytorch_utils import Conv1D
+
+from checkpoint_names import IN_FILES, is_text
 
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 LORA_RANK = 4
@@ -18,15 +21,19 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def _random_weight(name, shape, random):
-    """Of a size that makes every gradient matter: nothing starts at one or zero."""
+def _is_norm(name):
+    return name.endswith("norm.weight") or name.split(".")[-2].startswith("ln_")
+
+
+def _random_weight(name, shape, random, norms=1.0, transposed=False):
+    """Of a size that makes every gradient matter: nothing starts at one or zero. Norms are around `norms`."""
     values = random.standard_normal(shape)
-    if name.endswith("norm.weight"):
-        values = 1.0 + 0.2 * values
+    if name.endswith(".weight") and _is_norm(name):
+        values = norms + 0.2 * values
     elif name.endswith(".bias"):
         values = 0.3 * values
     else:
-        values = values / math.sqrt(shape[-1])
+        values = values / math.sqrt(shape[0 if transposed else -1])
     return torch.from_numpy(values.astype(np.float32))
 
 
@@ -57,19 +64,29 @@ def write_model(variant, directory):
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(directory))
     random = np.random.default_rng(variant.seed)
     tensors = {}
+    norms = 0.0 if "gemma" in variant.config["model_type"] else 1.0
+    in_out = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
     for name, parameter in sorted(model.named_parameters()):
-        tensors[name] = _random_weight(name, tuple(parameter.shape), random).to(DTYPES[variant.dtype])
-    write_tensors(directory, tensors, variant.shards)
+        if is_text(name):
+            values = _random_weight(name, tuple(parameter.shape), random, norms, name in in_out)
+            tensors[name] = values.to(DTYPES[variant.dtype])
+    write_tensors(directory, IN_FILES[variant.names](tensors, variant.config), variant.shards)
 
 
-def load_model(directory):
-    """In fp32, whatever the file has. Eager attention: the plain formula."""
-    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager")
+def load_model(directory, config=None):
+    """In fp32, whatever the file has, and without dropout. Eager attention: the plain formula."""
+    model = AutoModelForCausalLM.from_pretrained(directory, config=config, dtype=torch.float32,
+                                                 attn_implementation="eager")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = is_text(name)
+    return model.eval()
 
 
 def write_adapter(variant, base, directory):
     """An adapter with random A and random B: peft's own B is zero, where A has no gradient."""
-    config = LoraConfig(r=LORA_RANK, lora_alpha=LORA_ALPHA, lora_dropout=0.0, target_modules="all-linear",
+    config = LoraConfig(r=LORA_RANK, lora_alpha=LORA_ALPHA, lora_dropout=0.0,
+                        target_modules=variant.targets,
+                        fan_in_fan_out=variant.config["model_type"] == "gpt2",
                         task_type="CAUSAL_LM")
     model = get_peft_model(load_model(base), config)
     random = np.random.default_rng(variant.seed + 100)
@@ -83,15 +100,11 @@ def write_adapter(variant, base, directory):
     (directory / "README.md").unlink()
     # peft keeps the targets in a set and the base's path on the machine that wrote it.
     written = json.loads((directory / "adapter_config.json").read_text())
-    written["target_modules"].sort()
+    if isinstance(written["target_modules"], list):
+        written["target_modules"].sort()
     written["base_model_name_or_path"] = base.name
     write_json(directory / "adapter_config.json", dict(sorted(written.items())))
 
 
 def load_adapted(base, directory):
-    return PeftModel.from_pretrained(load_model(base), directory, is_trainable=True)
-
-
-def parameter_name(name):
-    """peft's name of a parameter → ftune's: <module>.lora_A.weight."""
-    return name.removeprefix("base_model.model.").replace(".default.weight", ".weight")
+    return PeftModel.from_pretrained(load_model(base), directory, is_trainable=True).eval()

@@ -5,7 +5,7 @@ import json
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from model_files import write_json, write_model
-from variants import Variant, hf_config
+from variant import Variant, hf_config
 
 VOCABULARY = 320  # 256 bytes, 3 special tokens, 61 merges
 BOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from transformers import get_cosine_schedule_with_warmup
 
 from batches import IGNORE
-from model_files import parameter_name
+from checkpoint_names import in_fixtures
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,22 @@ class Sgd:
     lr: float = 0.05
 
 
+def _forget_lengths(model):
+    """Dynamic scaling keeps the frequencies of the longest sample so far; here every sample has its own."""
+    for module in model.modules():
+        if hasattr(module, "max_seq_len_cached") and hasattr(module, "inv_freq"):
+            module.max_seq_len_cached = module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq.clone()
+
+
 def forward(model, batch):
     """→ (mean loss over the batch's trained tokens, logits [tokens, vocab], zero in the tails)."""
     total = torch.zeros(())
-    rows = torch.zeros(len(batch.ids), model.config.vocab_size)
+    rows = torch.zeros(len(batch.ids), model.config.get_text_config().vocab_size)
     for begin, length in batch.segments.tolist():
         place = slice(begin, begin + length)
         ids, labels = (torch.from_numpy(a[place].astype(np.int64)) for a in (batch.ids, batch.labels))
+        _forget_lengths(model)
         logits = model(input_ids=ids[None], use_cache=False).logits[0]
         total = total + cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum")
         rows[place] = logits.detach()
@@ -41,7 +50,7 @@ def forward(model, batch):
 
 def trainable(model):
     """Trained parameters by ftune's names. A tied weight comes once."""
-    return {parameter_name(n): p for n, p in model.named_parameters() if p.requires_grad}
+    return {in_fixtures(n): p for n, p in model.named_parameters() if p.requires_grad}
 
 
 def one_batch(model, batch):

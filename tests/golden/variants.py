@@ -1,37 +1,14 @@
 """The tiny random models: one for each family variant that ftune reads.
 
-Each `config` is written to config.json word for word. Old and new dialect of its keys are both there.
-Dimensions are odd on purpose: no vector width divides them all.
+Each `config` is written to config.json word for word, with the keys that such models have in the field. Old and new
+dialect of its keys are both there. Dimensions are odd on purpose: no vector width divides them all.
 """
 
-from dataclasses import dataclass
-
-IDS = 64  # batches use ids below this, so that they fit every model's vocabulary
-
-
-@dataclass(frozen=True)
-class Variant:
-    name: str
-    config: dict
-    dtype: str = "F32"  # of the tensors in the file; values are random numbers rounded to it
-    shards: int = 1
-    generation_config: dict | None = None
-    seed: int = 0
-
-
-def hf_config(model_type, architecture, **fields):
-    return {
-        "architectures": [architecture],
-        "model_type": model_type,
-        "hidden_act": "silu",
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "initializer_range": 0.02,
-        "attention_dropout": 0.0,
-        "use_cache": True,
-        **fields,
-    }
-
+from variant import Variant, hf_config
+from variants_gemma import GEMMA
+from variants_gpt2_phi3 import GPT2_PHI3
+from variants_qwen3_smollm3 import QWEN3_SMOLLM3
+from variants_rope import ROPE
 
 VARIANTS = [
     Variant(
@@ -46,6 +23,7 @@ VARIANTS = [
         shards=3,
         generation_config={"bos_token_id": 1, "eos_token_id": [2, 5], "do_sample": False},
         seed=11,
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "llama3",  # llama3 rotary scaling; old dialect; tied, as Llama 3.2 is
@@ -62,6 +40,7 @@ VARIANTS = [
             tie_word_embeddings=True, torch_dtype="float32", eos_token_id=[2, 4],
         ),
         seed=12,
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "llama-linear",  # linear rotary scaling under its oldest name; biases everywhere; stored as F16
@@ -74,6 +53,7 @@ VARIANTS = [
         ),
         dtype="F16",
         seed=13,
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "smollm2",  # tied, nine heads on three; new dialect
@@ -85,6 +65,7 @@ VARIANTS = [
             attention_bias=False, mlp_bias=False, tie_word_embeddings=True, dtype="float32",
         ),
         seed=14,
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "mistral",  # a window shorter than the samples; head_dim that is not hidden ÷ heads; new dialect
@@ -97,6 +78,8 @@ VARIANTS = [
             tie_word_embeddings=False, dtype="float32",
         ),
         seed=15,
+        matters=({"sliding_window": None},),
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "qwen2",  # biases that the config does not mention; a window that is off; tied; stored as BF16
@@ -110,6 +93,7 @@ VARIANTS = [
         ),
         dtype="BF16",
         seed=16,
+        steps=("adamw", "sgd"),
     ),
     Variant(
         "qwen2-window",  # the second layer has a window, the first has not; untied; new dialect
@@ -122,5 +106,8 @@ VARIANTS = [
             tie_word_embeddings=False, dtype="float32",
         ),
         seed=17,
+        matters=({"use_sliding_window": False},),
     ),
 ]
+
+VARIANTS += ROPE + QWEN3_SMOLLM3 + GPT2_PHI3 + GEMMA

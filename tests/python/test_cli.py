@@ -5,7 +5,6 @@ Every failure must be one message that says what, where and what to do, with the
 only. `test_cli.py --ftune build/release/ftune --work FOLDER`.
 """
 
-import argparse
 import json
 import math
 import os
@@ -17,70 +16,8 @@ import struct
 import subprocess
 import sys
 import time
-import traceback
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-TINY = HERE.parent / "golden" / "models" / "tiny-chat"
-CHATS = [{"messages": [{"role": "user", "content": f"What is {i} plus {i}?"},
-                       {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(12)]
-
-
-class Case:
-    """A folder with a recipe and data; what to run there."""
-
-    def __init__(self, ftune, folder):
-        self.ftune, self.folder = ftune, folder
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.rows(CHATS)
-
-    def rows(self, rows, name="chats.jsonl"):
-        (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def recipe(self, text="", model=TINY, adapter=True, name="recipe.yaml"):
-        lines = [f"model: {{path: {model}}}", "data: {train: chats.jsonl, sequence_len: 128}",
-                 "train: {global_batch_size: 2, max_steps: 3, num_epochs: 3}"]
-        if adapter:
-            lines.append("adapter: {lora_r: 4}")
-        (self.folder / name).write_text("\n".join(lines) + "\n" + text)
-        return name
-
-    def run(self, *arguments, text=None, environment=None):
-        return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder, input=text, text=True,
-                              capture_output=True, timeout=300, env={**os.environ, **(environment or {})})
-
-    def fails(self, code, *arguments, says, text=None):
-        """Runs, and checks the exit code, that all of `says` is in the one message, and the JSON form of it."""
-        done = self.run(*arguments, text=text)
-        where = f"{' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
-        assert done.returncode == code, f"exit {done.returncode}, expected {code}: {where}"
-        errors = [line for line in done.stderr.splitlines() if "error:" in line]
-        assert len(errors) == 1, f"{len(errors)} messages: {where}"
-        for part in says:
-            assert part in errors[0], f"'{part}' is not in: {where}"
-        assert "terminate called" not in done.stderr and "Assertion" not in done.stderr, where
-        again = self.run(*arguments, "--json", text=text)
-        answer = json.loads(again.stdout)
-        assert answer["exit"] == code == again.returncode, again.stdout
-        assert says[0] in answer["error"]["message"], again.stdout
-        return answer["error"]
-
-    def log(self, run="out"):
-        return [json.loads(line) for line in (self.folder / run / "log.jsonl").read_text().splitlines()]
-
-
-def model_copy(case, name="model"):
-    folder = case.folder / name
-    shutil.copytree(TINY, folder)
-    return folder
-
-
-def edit_json(path, change):
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
-
+from cli_case import CHATS, TINY, edit_json, model_copy, run_tests
 
 # --- what goes right -------------------------------------------------------------------------------------------------
 
@@ -310,6 +247,14 @@ def test_wrong_recipes(case):
     case.fails(2, "train", case.recipe(adapter=False), "train.freeze=['.*']", "output_dir=o4",
                says=["freezes every parameter"])
     case.fails(2, "train", case.recipe(), "train.freeze=[x]", "output_dir=o5", says=["train.freeze"])
+    case.fails(2, "train", case.recipe(), "adapter.rank_pattern={nothing: 2}", "output_dir=o6",
+               says=["adapter.rank_pattern", "'nothing'", "q_proj"])
+    case.fails(2, "train", case.recipe(), "adapter.modules_to_save=[emb_tokens]", "output_dir=o7",
+               says=["adapter.modules_to_save", "'emb_tokens'", "embed_tokens"])
+    case.fails(2, "train", case.recipe(), "adapter.modules_to_save=[_proj]", "output_dir=o8",
+               says=["adapter.modules_to_save", "in full and by the adapter"])
+    for wrong in ("lora_r=0", "lora_alpha=0", "lora_dropout=1"):
+        case.fails(2, "train", case.recipe(), f"adapter.{wrong}", "output_dir=o9", says=[wrong.split("=")[0]])
     case.fails(2, "trian", says=["unknown command", "trian", "train"])
     case.fails(2, "train", case.recipe(), "output_dir=/proc/none", says=["/proc/none"])
 
@@ -345,9 +290,9 @@ def test_wrong_models(case):
            lambda m: edit_json(m / "config.json", lambda c: c.update(num_hidden_layers=1)))
     broken("family", 4, ["model_type", "mamba"],
            lambda m: edit_json(m / "config.json", lambda c: c.update(model_type="mamba")))
-    broken("rope", 4, ["yarn"], lambda m: edit_json(
+    broken("rope", 4, ["mrope"], lambda m: edit_json(
         m / "config.json", lambda c: (c.pop("rope_parameters", None),
-                                      c.update(rope_scaling={"rope_type": "yarn", "factor": 2.0}, rope_theta=1e4))))
+                                      c.update(rope_scaling={"rope_type": "mrope", "factor": 2.0}, rope_theta=1e4))))
     broken("syntax", 4, ["config.json:1"], lambda m: (m / "config.json").write_text('{"model_type": '))
     broken("tokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").write_text('{"model": {"type": "X"}}'))
     broken("notokenizer", 4, ["tokenizer.json"], lambda m: (m / "tokenizer.json").unlink())
@@ -403,13 +348,33 @@ def test_wrong_adapters(case):
         case.fails(4, "generate", TINY, "--adapter", folder, "--prompt", "x", says=says)
 
     config = "adapter_config.json"
-    broken("dora", ["use_dora"], lambda f: edit_json(f / config, lambda c: c.update(use_dora=True)))
+    broken("dora", ["lora_magnitude_vector", "the adapter lacks"], lambda f: edit_json(f / config, lambda c: c.update(use_dora=True)))
     broken("rank", ["lora_A"], lambda f: edit_json(f / config, lambda c: c.update(r=8)))
     broken("targets", ["fits no module"], lambda f: edit_json(f / config, lambda c: c.update(target_modules=["k_proj"])))
+    broken("bias", ["bias", "not supported"], lambda f: edit_json(f / config, lambda c: c.update(bias="all")))
+    broken("pattern", ["rank_pattern", "'nothing'"],
+           lambda f: edit_json(f / config, lambda c: c.update(rank_pattern={"nothing": 2})))
+    broken("saved", ["modules_to_save", "'emb'"],
+           lambda f: edit_json(f / config, lambda c: c.update(modules_to_save=["emb"])))
     broken("empty", [config], lambda f: (f / config).unlink())
     broken("cut", ["adapter_model.safetensors"], lambda f: (f / "adapter_model.safetensors").write_bytes(
         (f / "adapter_model.safetensors").read_bytes()[:-9]))
+    broken("form", ["ftune_adapter.json", "quantize", "'nf5'", "nf4"],
+           lambda f: (f / "ftune_adapter.json").write_text('{"quantize": "nf5"}'))
+    case.fails(2, "generate", TINY, "--quantize", "q4_0", "--prompt", "x", says=["--quantize", "q4_0", "nf4"])
+    case.fails(2, "train", recipe, "adapter.quantize=int4", "output_dir=o2", says=["adapter.quantize", "int4", "int8"])
+    case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.kind=qlora", "output_dir=o2",
+               says=["adapter.quantize", "nf4", "none", "init_from"])
     case.fails(2, "train", recipe, "model.init_from=out/adapter", "adapter.lora_r=8", "output_dir=o2", says=["lora_r"])
+    for override, says in (("adapter.lora_alpha=3", "lora_alpha"), ("adapter.use_dora=true", "use_dora"),
+                           ("adapter.target_modules=[q_proj]", "target_modules"),
+                           ("adapter.rank_pattern={q_proj: 2}", "rank_pattern"),
+                           ("adapter.modules_to_save=[lm_head]", "modules_to_save")):
+        case.fails(2, "train", recipe, "model.init_from=out", override, "output_dir=o2",
+                   says=[f"adapter.{says}", "adapter_config.json"])
+    # Another model: the adapter says which it is for.
+    case.fails(4, "generate", TINY.parent / "llama", "--adapter", adapter, "--prompt", "x", says=[str(TINY)])
+    case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--out", "merged", says=["--merge"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "int3", says=["--dtype"])
     case.fails(2, "export", "out", "--merge", "--out", "merged", "--dtype", "q8_0", says=["--dtype", "q8_0"])
@@ -432,25 +397,5 @@ def test_wrong_flags(case):
     case.fails(2, says=["subcommand"])
 
 
-TESTS = {name.removeprefix("test_"): f for name, f in list(globals().items()) if name.startswith("test_")}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ftune", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TESTS))
-    arguments = parser.parse_args()
-    failed = 0
-    for name in arguments.names or TESTS:
-        try:
-            TESTS[name](Case(str(arguments.ftune.resolve()), arguments.work / name))
-            print(f"passed {name}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(globals(), __doc__))

@@ -13,18 +13,19 @@ import re
 import shutil
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
-from safetensors.torch import load_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
 import reference
 from ftune_cli import Ftune, write_jsonl
+from small_tokenizer import write_small_tokenizer
 
 MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
 TINY = MODELS / "tiny-chat"
@@ -63,7 +64,7 @@ class Case:
         self.texts = write_jsonl(folder / "texts.jsonl", TEXTS)
 
     def train(self, **sections):
-        """Two steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
+        """A few steps with a large learning rate, on tiny-chat if not said otherwise. → the run's folder."""
         recipe = {
             "output_dir": str(self.folder / "run"),
             "model": {"path": str(TINY)},
@@ -75,7 +76,7 @@ class Case:
         # JSON is YAML.
         (self.folder / "recipe.yaml").write_text(json.dumps(recipe, indent=2))
         result = self.ftune("train", self.folder / "recipe.yaml")
-        assert result["steps"] == 2 and result["exit"] == 0, result
+        assert result["steps"] == recipe["train"]["max_steps"] and result["exit"] == 0, result
         return Path(result["run"])
 
     def check_loss(self, model, tokenizer, *eval_arguments):
@@ -169,8 +170,10 @@ def _peft_adapter(case, **config):
     model = get_peft_model(reference.load(TINY), LoraConfig(task_type="CAUSAL_LM", **config))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or "lora_embedding_A" in name:
                 parameter.normal_(std=0.3)
+            elif "lora_magnitude" in name or "modules_to_save" in name:
+                parameter.mul_(torch.empty_like(parameter).uniform_(0.8, 1.2))
     model.save_pretrained(case.folder / "peft")
     return case.folder / "peft"
 
@@ -199,14 +202,22 @@ def test_go_on_from_adapter(case):
         assert got[name].equal(tensor), name
 
 
-def _check_merged(merged, base, adapter):
-    """Merged weights are what peft merges, and all of them are there."""
-    want = reference.load(base, adapter).merge_and_unload().state_dict()
-    got = reference.load(merged).state_dict()
-    assert got.keys() == want.keys()
+def _check_same_weights(got, want):
+    assert got.keys() == want.keys(), sorted(got.keys() ^ want.keys())
     for name, tensor in want.items():
         error = (got[name] - tensor).abs().max().item()
         assert error <= 1e-6 * max(1.0, tensor.abs().max().item()), f"{name}: differs by {error}"
+
+
+def _check_merged(merged, base, *adapters, parted=False):
+    """Merged weights are what peft merges, one adapter after the other, and all of them are there. Where embedding
+    and tied head part, peft has to be given two weights: it merges what is meant for one of them into both."""
+    model = reference.load(base)
+    if parted:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    for adapter in adapters:
+        model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    _check_same_weights(reference.load(merged).state_dict(), model.state_dict())
 
 
 def test_merge(case):
@@ -219,6 +230,160 @@ def test_merge(case):
     _check_merged(merged, TINY, run / "adapter")
     case.check_loss(reference.load(merged), merged, TINY, "--adapter", run / "adapter")
     case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_qlora(case):
+    """An adapter on a quantised base: the loss and the merged weights are those on what bitsandbytes makes of it."""
+    sys.path.append(str(MODELS.parent))
+    from qlora_golden import quantized_model  # needs bitsandbytes, which takes seconds to load
+
+    for kind in ("nf4", "fp4", "int8"):
+        run = _train_lora(case, quantize=kind)
+        adapter = run / "adapter"
+        assert json.loads((adapter / "ftune_adapter.json").read_text()) == {"quantize": kind}
+        merged = case.folder / f"merged-{kind}"
+        result = case.ftune("export", run, "--merge", "--out", merged)
+        assert result["max_logit_diff"] <= 1e-4, result
+        model = PeftModel.from_pretrained(quantized_model(TINY, kind), adapter)
+        case.check_loss(model.eval(), TINY, adapter)
+        check_last_evaluation(run, model, TINY)
+        _check_same_weights(reference.load(merged).state_dict(), model.merge_and_unload().state_dict())
+        # On the base as it is in the file, if one asks for it.
+        case.check_loss(reference.load(TINY, adapter), TINY, adapter, "--quantize", "none")
+        shutil.rmtree(run)
+
+
+SOME = ["q_proj", "down_proj"]
+# What is trained on which base (its head tied, or not), and what peft rightly warns of.
+KINDS = {
+    "rslora": (True, dict(use_rslora=True)),
+    "dora": (True, dict(use_dora=True)),
+    "patterns": (True, dict(rank_pattern={r"1\..*q_proj": 2, "q_proj": 3}, alpha_pattern={"mlp.*": 3})),
+    "saved": (False, dict(target_modules=SOME, modules_to_save=["embed_tokens", "lm_head", "norm"])),
+    "saved-tied": (True, dict(target_modules=SOME, modules_to_save=["embed_tokens", "model.norm"])),
+    "saved-head": (True, dict(target_modules=SOME, modules_to_save=["lm_head"])),
+    "ends": (False, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "ends-tied": (True, dict(target_modules=[*SOME, "embed_tokens", "lm_head"])),
+    "dora-ends": (True, dict(target_modules=["v_proj", "embed_tokens", "lm_head"], use_dora=True)),
+    "loraplus": (True, dict(target_modules=[*SOME, "embed_tokens"], loraplus_lr_ratio=4,
+                            loraplus_lr_embedding=0.005)),
+}
+
+
+def _untied(case):
+    """tiny-chat with a head of its own."""
+    base = case.folder / "untied"
+    if not base.exists():
+        shutil.copytree(TINY, base)
+        tensors = load_file(base / "model.safetensors")
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].flip(0).contiguous()
+        save_file(tensors, base / "model.safetensors", {"format": "pt"})
+        config = json.loads((base / "config.json").read_text()) | {"tie_word_embeddings": False}
+        (base / "config.json").write_text(json.dumps(config))
+    return base
+
+
+def _load_quietly(base, adapter, tied_ends):
+    """peft warns of nothing, but where embedding and tied head part, that they do."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = reference.load(base, adapter)
+    # FutureWarnings are transformers', about itself.
+    texts = [str(w.message) for w in said if not issubclass(w.category, FutureWarning)]
+    assert not [text for text in texts if not tied_ends or "tie_word_embeddings" not in text], texts
+    return model
+
+
+def test_adapter_kinds(case):
+    """Each kind of adapter: trained, loaded by peft, merged as peft merges it."""
+    for name, (tied, adapter) in KINDS.items():
+        base = TINY if tied else _untied(case)
+        run = case.train(output_dir=str(case.folder / name), model={"path": str(base)},
+                         adapter={"lora_r": 4, "lora_alpha": 8, **adapter},
+                         train={"global_batch_size": 1, "max_steps": 3, "num_epochs": 3, "eval_steps": 1})
+        folder = run / "adapter"
+        tensors = load_file(folder / "adapter_model.safetensors")
+        assert all(t.any() and t.isfinite().all() for t in tensors.values()), name
+        parted = name in ("ends-tied", "dora-ends", "loraplus")
+        model = _load_quietly(base, folder, parted)
+        loaded = {n.replace(".default", ""): p for n, p in model.named_parameters() if "default" in n}
+        ties = json.loads((folder / "adapter_config.json").read_text()).get("ensure_weight_tying", False)
+        own = [t for n, t in tensors.items() if not (ties and n.endswith(".lm_head.weight"))]
+        assert sum(p.numel() for p in loaded.values()) == sum(t.numel() for t in own), name
+        case.check_loss(model, base, base, "--adapter", folder)
+        merged = case.folder / f"{name}-merged"
+        result = case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, (name, result)
+        _check_merged(merged, base, folder, parted=parted)
+        assert json.loads((merged / "config.json").read_text())["tie_word_embeddings"] == (tied and not parted)
+        case.check_loss(reference.load(merged), merged, merged)
+
+
+def test_loraplus(case):
+    """After one step of SGD, what was at zero is its gradient times its learning rate."""
+    def adapter(name, **options):
+        run = case.train(output_dir=str(case.folder / name),
+                         adapter={"lora_r": 4, "target_modules": ["q_proj", "embed_tokens"], **options},
+                         train={"global_batch_size": 1, "max_steps": 1, "num_epochs": 1, "eval_steps": 1},
+                         optimizer={"name": "sgd", "learning_rate": 0.01, "lr_scheduler": "constant",
+                                    "warmup_steps": 0, "max_grad_norm": None})
+        return load_file(run / "adapter" / "adapter_model.safetensors")
+
+    plain = adapter("plain")
+    plus = adapter("plus", loraplus_lr_ratio=8, loraplus_lr_embedding=0.0025)
+    for name, tensor in plain.items():
+        ratio = 8 if "lora_B" in name else 0.25 if "lora_embedding_A" in name else None
+        assert ratio is None or tensor.any(), name
+        torch.testing.assert_close(plus[name], tensor if ratio is None else ratio * tensor, msg=name)
+
+
+def test_go_on(case):
+    """What an adapter of peft's is, is kept where the recipe does not say; also from a run's folder."""
+    for name, config in (("patterns", dict(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"],
+                                           rank_pattern={"q_proj": 2}, alpha_pattern={"1.mlp.up_proj": 9})),
+                         ("dora", dict(r=3, use_dora=True, use_rslora=True, target_modules="all-linear")),
+                         ("saved", dict(r=2, target_modules=["v_proj"], modules_to_save=["lm_head"])),
+                         ("layers", dict(r=2, target_modules=["v_proj"], layers_to_transform=[1])),
+                         ("embedding", dict(r=2, target_modules=["v_proj", "embed_tokens"]))):
+        adapter = _peft_adapter(case, **config)
+        source = adapter
+        for again in ("first", "second"):
+            run = case.train(output_dir=str(case.folder / f"{name}-{again}"), adapter={"kind": "lora"},
+                             model={"path": str(TINY), "init_from": str(source)},
+                             optimizer={"name": "sgd", "learning_rate": 1e-30, "lr_scheduler": "constant",
+                                        "warmup_steps": 0})
+            source = run  # a run stands for its result
+        want = load_file(adapter / "adapter_model.safetensors")
+        got = load_file(run / "adapter" / "adapter_model.safetensors")
+        missing = {n for n in want if "base_layer" not in n} - got.keys()
+        assert not missing and not got.keys() - want.keys(), (name, missing, got.keys() - want.keys())
+        for key, tensor in got.items():
+            assert tensor.equal(want[key]), (name, key)
+        case.check_loss(reference.load(TINY, adapter), TINY, TINY, "--adapter", run / "adapter")
+        shutil.rmtree(adapter)
+
+
+def test_several_adapters(case):
+    """Adapters merged in order, each into what those before it made."""
+    first = _peft_adapter(case, r=4, lora_alpha=8, target_modules="all-linear")
+    first = first.rename(case.folder / "first")
+    second = _peft_adapter(case, r=2, use_dora=True, target_modules=["q_proj", "up_proj"])
+    second = second.rename(case.folder / "second")
+    third = _peft_adapter(case, r=2, target_modules=["embed_tokens", "v_proj"])
+    merged = []
+    for i, adapters in enumerate(([first, second, third], [second, first], [third, second])):
+        out = case.folder / f"merged-{i}"
+        options = [word for adapter in adapters for word in ("--adapter", adapter)]
+        result = case.ftune("export", TINY, *options, "--merge", "--out", out, "--dtype", "fp32")
+        assert result["max_logit_diff"] <= 1e-4, result
+        _check_merged(out, TINY, *adapters, parted=third in adapters)
+        case.check_loss(reference.load(out), out, TINY, *options)
+        merged.append(load_file(out / "model.safetensors"))
+    # DoRA's norm is that of the weights it meets: the order matters.
+    case.ftune("export", TINY, "--adapter", first, "--adapter", second, "--merge", "--out", case.folder / "12",
+               "--dtype", "fp32")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    assert not load_file(case.folder / "12" / "model.safetensors")[name].allclose(merged[1][name], atol=1e-4)
 
 
 def test_shards(case):
@@ -252,53 +417,6 @@ def test_dtypes(case):
         for name, tensor in load_file(out / "model.safetensors").items():
             assert tensor.equal(base[name].to(dtype)), f"{flag}: {name} is not the base's, rounded"
         case.check_loss(reference.load(out), out, out)
-
-
-def _write_small_tokenizer(folder):
-    """For the golden models, whose vocabulary is smaller than 256: lower case, digits and little else."""
-    special, letters = ["<|im_start|>", "<|im_end|>"], "abcdefghijklmnopqrstuvwxyzT0123456789.+=\n "
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    symbols = special + [byte_level.pre_tokenize_str(c)[0][0] for c in letters]
-    tokenizer = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, []))
-    tokenizer.pre_tokenizer, tokenizer.decoder = byte_level, decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    template = json.loads((TINY / "tokenizer_config.json").read_text())["chat_template"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": template}))
-
-
-def test_families(case):
-    """Every family, file dtype and dialect of config.json: trained, merged, and loaded by transformers."""
-    rows = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
-            for question, answer in (("The quick brown fox", "jumps over the lazy dog."),
-                                     ("12 + 34", "12 + 34 = 46.\n46 = 34 + 12."))]
-    chats = write_jsonl(case.folder / "small.jsonl", rows)
-    bases = sorted(path.with_name(path.name.removesuffix("-lora")) for path in MODELS.glob("*-lora"))
-    assert len(bases) >= 7, bases
-    for golden in bases:
-        base = case.folder / golden.name
-        shutil.copytree(golden, base)
-        _write_small_tokenizer(base)
-        samples = reference.chat_samples(base, rows)
-
-        def check(loaded, *arguments):
-            want, count = reference.mean_loss(loaded, samples)
-            got = case.ftune("eval", arguments[0], chats, *arguments[1:])
-            assert got["trained_tokens"] == count, (golden.name, got, count)
-            assert abs(got["eval_loss"] - want) <= LOSS_TOLERANCE, (golden.name, arguments, got, want)
-
-        check(reference.load(base), base)
-        data = {"train": [str(chats)], "eval": [str(chats)], "sequence_len": 96}
-        common = {"model": {"path": str(base)}, "data": data}
-        full = case.train(output_dir=f"{base}-full", **common)
-        check(reference.load(full / "model"), full / "model")
-        lora = case.train(output_dir=f"{base}-run", adapter={"kind": "lora", "lora_r": 2}, **common)
-        check(reference.load(base, lora / "adapter"), lora)
-        merged = Path(f"{base}-merged")
-        case.ftune("export", lora, "--merge", "--out", merged, "--dtype", "fp32")
-        check(reference.load(merged), merged)
-        _check_merged(merged, base, lora / "adapter")
 
 
 def test_gguf(case):
@@ -382,6 +500,34 @@ def _hf_weights(tensors, metadata):
     return weights
 
 
+READ_AGAIN = ("qwen3", "gemma", "gemma2", "gemma3", "gemma3-scaled")
+# The tiny Gemma 2 has a scale of scores that GGUF has no place for.
+NOT_WRITTEN = ("gpt2", "phi3", "llama-yarn", "gemma2")
+
+
+def test_export_gguf_read_again(case):
+    """Families that only ftune reads here: what it wrote computes the same; those it cannot write it refuses."""
+    for name in READ_AGAIN:
+        base = case.folder / f"{name}-as-released"
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        # What GGUF readers take for granted of Gemma.
+        config = json.loads((base / "config.json").read_text())
+        if "query_pre_attn_scalar" in config:
+            config["query_pre_attn_scalar"] = config["head_dim"]
+            for key in ("layer_types", "sliding_window_pattern"):
+                config.pop(key, None)
+        (base / "config.json").write_text(json.dumps(config))
+        result = case.ftune("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf", "--dtype", "f32")
+        assert result["max_logit_diff"] <= 1e-5, (name, result)
+    for name in NOT_WRITTEN:
+        base = case.folder / name
+        shutil.copytree(MODELS / name, base)
+        write_small_tokenizer(base)
+        error = case.ftune.error("export", base, "--format", "gguf", "--out", case.folder / f"{name}.gguf")
+        assert "be written as GGUF" in error["message"], error
+
+
 def test_export_gguf(case):
     """Every family as GGUF in f32: the tensors, and what transformers computes with the file."""
     ids = list(range(7, 40))
@@ -389,7 +535,7 @@ def test_export_gguf(case):
         base = case.folder / name
         shutil.copytree(MODELS / name, base)
         if not (base / "tokenizer.json").exists():
-            _write_small_tokenizer(base)
+            write_small_tokenizer(base)
         out = case.folder / f"{name}.gguf"
         result = case.ftune("export", base, "--format", "gguf", "--out", out, "--dtype", "f32")
         # Half-precision weights are multiplied by another routine than f32.
@@ -473,21 +619,21 @@ TESTS = {name.removeprefix("test_"): function for name, function in list(globals
          if name.startswith("test_")}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(tests, description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ftune", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--gguf", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TESTS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(tests))
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - TESTS.keys():
+    if unknown := set(arguments.names) - tests.keys():
         parser.error(f"no such test: {', '.join(sorted(unknown))}")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     failed = skipped = 0
-    for name in arguments.names or TESTS:
+    for name in arguments.names or tests:
         try:
-            TESTS[name](Case(arguments, arguments.work.resolve() / name))
+            tests[name](Case(arguments, arguments.work.resolve() / name))
             print(f"ok      {name}", flush=True)
         except Skipped as reason:
             skipped += 1
@@ -495,9 +641,9 @@ def main():
         except Exception:
             failed += 1
             print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(arguments.names or TESTS)} tests, {failed} failed, {skipped} skipped")
+    print(f"{len(arguments.names or tests)} tests, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TESTS, __doc__))

@@ -24,14 +24,24 @@ struct BackwardScratch {
   float *lse, *delta;  // delta: Σ dout * out
 };
 
-// p = exp(scale * score - lse), ds = scale * p * (dp - delta); p holds the scores, ds holds dp.
-HWY_INLINE void ProbabilityRow(Range reach, float scale, float lse, float delta, float* p, float* ds) {
+// p = exp(factor * p - lse), ds = scale * p * (ds - delta); before, p holds the products or, capped, their
+// tanh, and ds the gradient of the probabilities. Capped, ds is also multiplied by the cap's slope, 1 -
+// tanh².
+template <bool kCapped>
+HWY_INLINE void ProbabilityRow(Range reach, float factor, float scale, float lse, float delta, float* p,
+                               float* ds) {
   const VF base = Set(lse == kMinusInfinity ? 0.0f : lse);
   for (int64_t j = reach.begin; j < reach.end; j += Lanes()) {
-    const VF probability = ExpNonPositive(hn::MulSub(hn::LoadU(F32(), p + j), Set(scale), base));
+    const VF product = hn::LoadU(F32(), p + j);
+    const VF probability = ExpNonPositive(hn::MulSub(product, Set(factor), base));
+    VF slope = Set(scale);
+    if constexpr (kCapped) {
+      // What is masked holds -inf.
+      slope = hn::Mul(slope, hn::Sub(Set(1.0f), hn::Min(hn::Mul(product, product), Set(1.0f))));
+    }
     const VF dp = hn::Sub(hn::LoadU(F32(), ds + j), Set(delta));
     hn::StoreU(probability, F32(), p + j);
-    hn::StoreU(hn::Mul(hn::Mul(probability, Set(scale)), dp), F32(), ds + j);
+    hn::StoreU(hn::Mul(hn::Mul(probability, slope), dp), F32(), ds + j);
   }
 }
 
@@ -47,8 +57,8 @@ HWY_INLINE void AddRows(const float* from, int64_t from_stride, int64_t rows, in
 }
 
 // One head's tile of queries: p and ds, the gradients of its queries, and its share of those of the keys.
-void BackwardTile(const Visibility& visibility, float scale, Range queries, Range keys, int64_t dim,
-                  int64_t padded, const BackwardScratch& s, const HeadRows& dq) {
+void BackwardTile(const Visibility& visibility, const ScoreRule& rule, float scale, Range queries, Range keys,
+                  int64_t dim, int64_t padded, const BackwardScratch& s, const HeadRows& dq) {
   float* p_tile = s.p + kLanePad;
   float* ds_tile = s.ds + kLanePad;
   for (int64_t i = 0; i < queries.size(); i += kBlockRows) {
@@ -60,6 +70,7 @@ void BackwardTile(const Visibility& visibility, float scale, Range queries, Rang
       const Range computed = WholeVectors(seen);
       ProductStrip(rows, computed.size(), dim, {s.queries + i * padded, padded, 1}, s.keys_t + computed.begin,
                    kKeyStride, p + computed.begin, kScoreStride, false);
+      if (rule.capped) CapProducts(rule, rows, computed, p);
       ProductStrip(rows, computed.size(), dim, {s.dout + i * padded, padded, 1}, s.values_t + computed.begin,
                    kKeyStride, ds + computed.begin, kScoreStride, false);
     }
@@ -67,7 +78,13 @@ void BackwardTile(const Visibility& visibility, float scale, Range queries, Rang
       const Range row_seen = visibility.KeysIn(keys, queries.begin + i + r);
       const Range reach = MaskRow(row_seen, keys.size(), kMinusInfinity, p + r * kScoreStride);
       MaskRow(row_seen, keys.size(), 0.0f, ds + r * kScoreStride);
-      ProbabilityRow(reach, scale, s.lse[i + r], s.delta[i + r], p + r * kScoreStride, ds + r * kScoreStride);
+      float* p_row = p + r * kScoreStride;
+      float* ds_row = ds + r * kScoreStride;
+      if (rule.capped) {
+        ProbabilityRow<true>(reach, rule.factor, scale, s.lse[i + r], s.delta[i + r], p_row, ds_row);
+      } else {
+        ProbabilityRow<false>(reach, rule.factor, scale, s.lse[i + r], s.delta[i + r], p_row, ds_row);
+      }
     }
     if (seen.size() <= 0) continue;
     ProductStrip(rows, padded, seen.size(), {ds + seen.begin, kScoreStride, 1}, s.keys + seen.begin * padded,
@@ -108,6 +125,7 @@ void BackwardTaskKernel(const AttentionBackwardArgs& args, const BackwardTask& t
   const AttentionShape& shape = args.shape;
   const AttentionSegment& segment = *task.segment;
   const Visibility visibility(segment, shape.window);
+  const ScoreRule rule(shape);
   const int64_t dim = shape.head_dim;
   const int64_t padded = PaddedDim(shape);
   const int64_t group = GroupSize(shape);
@@ -134,7 +152,7 @@ void BackwardTaskKernel(const AttentionBackwardArgs& args, const BackwardTask& t
       for (int64_t h = 0; h < group; ++h) {
         const int64_t head = task.kv_head * group + h;
         LoadQueries(args, segment, head, queries, dim, padded, s);
-        BackwardTile(visibility, shape.scale, queries, keys, dim, padded, s,
+        BackwardTile(visibility, rule, shape.scale, queries, keys, dim, padded, s,
                      HeadOf(args.dq, segment.q_begin, head, dim));
       }
     });

@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ftune::cpu::HWY_NAMESPACE {
 
-// Turns a row's scores into exp(scale * score - max) and takes them into its running maximum and sum. Returns
-// by what the row's earlier sums are to be multiplied.
+// Turns a row of products into exp(scale * product - max) and takes them into its running maximum and sum.
+// Returns by what the row's earlier sums are to be multiplied.
 HWY_INLINE float SoftmaxRow(Range reach, float scale, float* scores, float& max, float& sum) {
   VF largest = Set(kMinusInfinity);
   for (int64_t j = reach.begin; j < reach.end; j += Lanes()) {
@@ -51,7 +51,7 @@ struct Running {
 };
 
 // One tile of scores of one head, and its share of the output. `q` starts at the tile's first query.
-void ForwardTile(const Visibility& visibility, float scale, Range queries, Range keys, int64_t dim,
+void ForwardTile(const Visibility& visibility, const ScoreRule& rule, Range queries, Range keys, int64_t dim,
                  int64_t padded, const HeadRows& q, const float* keys_t, const float* values, float* strip,
                  const Running& running) {
   for (int64_t i = 0; i < queries.size(); i += kBlockRows) {
@@ -63,11 +63,12 @@ void ForwardTile(const Visibility& visibility, float scale, Range queries, Range
     float* out = running.out + i * padded;
     ProductStrip(rows, computed.size(), dim, {q.Row(i), q.stride, 1}, keys_t + computed.begin, kKeyStride,
                  scores + computed.begin, kScoreStride, false);
+    if (rule.capped) CapProducts(rule, rows, computed, scores);
     for (int64_t r = 0; r < rows; ++r) {
       float* row = scores + r * kScoreStride;
       const Range reach =
           MaskRow(visibility.KeysIn(keys, queries.begin + i + r), keys.size(), kMinusInfinity, row);
-      const float correction = SoftmaxRow(reach, scale, row, running.max[i + r], running.sum[i + r]);
+      const float correction = SoftmaxRow(reach, rule.factor, row, running.max[i + r], running.sum[i + r]);
       if (correction != 1.0f) ScaleRow(correction, padded, out + r * padded);
     }
     ProductStrip(rows, padded, seen.size(), {scores + seen.begin, kScoreStride, 1},
@@ -79,6 +80,7 @@ void ForwardTaskKernel(const AttentionForwardArgs& args, const ForwardTask& task
   const AttentionShape& shape = args.shape;
   const AttentionSegment& segment = *task.segment;
   const Visibility visibility(segment, shape.window);
+  const ScoreRule rule(shape);
   const int64_t dim = shape.head_dim;
   const int64_t padded = PaddedDim(shape);
   const int64_t group = GroupSize(shape);
@@ -105,8 +107,7 @@ void ForwardTaskKernel(const AttentionForwardArgs& args, const ForwardTask& task
     PackRows(v, keys, dim, padded, values);
     for (int64_t h = 0; h < group; ++h) {
       const HeadRows q = HeadOf(args.q, segment.q_begin + task.queries.begin, task.kv_head * group + h, dim);
-      ForwardTile(visibility, shape.scale, task.queries, keys, dim, padded, q, keys_t, values, strip,
-                  running(h));
+      ForwardTile(visibility, rule, task.queries, keys, dim, padded, q, keys_t, values, strip, running(h));
     }
   });
 

@@ -91,6 +91,26 @@ HWY_INLINE Range WholeVectors(Range seen) {
   return {seen.begin / kLanePad * kLanePad, RoundUp(seen.end, kLanePad)};
 }
 
+// How products of queries and keys become scores: factor * product, or factor * tanh(inner * product).
+struct ScoreRule {
+  explicit ScoreRule(const AttentionShape& shape)
+      : capped(shape.softcap != 0.0f),
+        inner(capped ? shape.scale / shape.softcap : 1.0f),
+        factor(capped ? shape.softcap : shape.scale) {}
+  bool capped;
+  float inner;
+  float factor;
+};
+
+// products = tanh(inner * products), which leaves `factor` to be applied, as without a cap.
+HWY_INLINE void CapProducts(const ScoreRule& rule, int64_t rows, Range columns, float* products) {
+  for (int64_t r = 0; r < rows; ++r, products += kScoreStride) {
+    for (int64_t j = columns.begin; j < columns.end; j += Lanes()) {
+      hn::StoreU(Tanh(hn::Mul(hn::LoadU(F32(), products + j), Set(rule.inner))), F32(), products + j);
+    }
+  }
+}
+
 // Sets what a row does not see, as far as its strip's products reach, to `value`; returns that reach. `row`
 // has kLanePad floats of room before and behind its `keys`.
 HWY_INLINE Range MaskRow(Range seen, int64_t keys, float value, float* row) {

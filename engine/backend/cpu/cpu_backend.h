@@ -28,8 +28,10 @@ class CpuBackend final : public Backend {
   void DoDownload(Stream, const Tensor& from, std::span<std::byte> to) override;
   void DoZero(Stream, const Tensor& x) override;
   void DoConvert(Stream, const Tensor& from, const Tensor& to) override;
+  void DoQuantize(Stream, const Tensor& from, const Tensor& to, const Tensor& scales) override;
   void DoAdd(Stream, const Tensor& x, const Tensor& y) override;
   void DoScale(Stream, const Tensor& x, float factor) override;
+  void DoSoftCap(Stream, float cap, const Tensor& x) override;
   void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) override;
   void DoAddBias(Stream, const Tensor& bias, const Tensor& y) override;
   void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) override;
@@ -37,26 +39,47 @@ class CpuBackend final : public Backend {
   void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) override;
   void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
   void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
-  void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+  void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, const NormOptions& options, const Tensor& y,
                         const Tensor& rstd) override;
-  void DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
+  void DoRmsNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                              const NormOptions& options, const Tensor& rstd, bool accumulate,
                               const Tensor& dx) override;
-  void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                               const Tensor& dw, const Tensor& workspace) override;
+  void DoRmsNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const NormOptions& options,
+                               const Tensor& rstd, const Tensor& dw, const Tensor& workspace) override;
+  void DoLayerNormForward(Stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                          const Tensor& y, const Tensor& stats) override;
+  void DoLayerNormBackwardInput(Stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                const Tensor& stats, const Tensor& dx) override;
+  void DoLayerNormBackwardWeight(Stream, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                                 const Tensor& dw, const Tensor& db, const Tensor& workspace) override;
   void DoRope(Stream, const Tensor& x, const Tensor& positions, const Tensor& table, int64_t head_dim,
               bool inverse) override;
   void DoAttentionForward(Stream, const AttentionForwardArgs& args, const Tensor& workspace) override;
   void DoAttentionBackward(Stream, const AttentionBackwardArgs& args, const Tensor& workspace) override;
-  void DoSwiGluForward(Stream, const Tensor& gate, const Tensor& up, const Tensor& out) override;
-  void DoSwiGluBackward(Stream, const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& dgate,
-                        const Tensor& dup, const Tensor& out) override;
+  void DoGluForward(Stream, Activation activation, const Tensor& gate, const Tensor& up,
+                    const Tensor& out) override;
+  void DoGluBackward(Stream, Activation activation, const Tensor& dout, const Tensor& gate, const Tensor& up,
+                     const Tensor& dgate, const Tensor& dup, const Tensor& out) override;
+  void DoActivationForward(Stream, Activation activation, const Tensor& x, const Tensor& out) override;
+  void DoActivationBackward(Stream, Activation activation, const Tensor& dout, const Tensor& x,
+                            const Tensor& dx, const Tensor& out) override;
   void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) override;
-  void DoCrossEntropy(Stream, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
-                      const Tensor& loss) override;
+  void DoUniformNoise(Stream, const NoiseArgs& args, const Tensor& x) override;
+  void DoCrossEntropy(Stream, const CrossEntropyArgs& args) override;
+  void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) override;
+  void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) override;
+  void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) override;
+  void DoColumnDot(Stream, const Tensor& a, const Tensor& b, const Tensor& out,
+                   const Tensor& workspace) override;
   void DoSumSquares(Stream, const Tensor& x, const Tensor& sum, const Tensor& workspace) override;
-  void DoClipScale(Stream, const Tensor& sum, float max_norm, const Tensor& scale) override;
+  void DoClipScale(Stream, const Tensor& sum, double loss_scale, float max_norm,
+                   const Tensor& scale) override;
   void DoAdamW(Stream, const AdamWArgs& args) override;
+  void DoAdamW8bit(Stream, const AdamW8bitArgs& args) override;
   void DoSgd(Stream, const SgdArgs& args) override;
+  void DoLion(Stream, const LionArgs& args) override;
+  void DoAdafactor(Stream, const AdafactorArgs& args, const Tensor& workspace) override;
+  void DoMuon(Stream, const MuonArgs& args, const Tensor& workspace) override;
 
  private:
   cpu::ThreadPool pool_;

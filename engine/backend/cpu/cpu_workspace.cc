@@ -2,6 +2,7 @@
 
 #include "engine/backend/cpu/attention_plan.h"
 #include "engine/backend/cpu/matmul.h"
+#include "engine/backend/cpu/optimizers.h"
 #include "engine/backend/cpu/reduce.h"
 
 namespace ftune {
@@ -18,6 +19,14 @@ int64_t CpuWorkspaceSizes::AttentionBackward(const AttentionShape& shape) const 
 
 int64_t CpuWorkspaceSizes::ColumnReduction(int64_t rows, int64_t cols) const {
   return cpu::ColumnReductionBytes(rows, cols);
+}
+
+int64_t CpuWorkspaceSizes::Adafactor(int64_t rows, int64_t cols) const {
+  return cpu::AdafactorWorkspaceBytes(rows, cols);
+}
+
+int64_t CpuWorkspaceSizes::Muon(int64_t rows, int64_t cols) const {
+  return cpu::MuonWorkspaceBytes(rows, cols);
 }
 
 }  // namespace ftune

@@ -13,6 +13,8 @@ class CpuWorkspaceSizes final : public WorkspaceSizes {
   int64_t AttentionForward(const AttentionShape& shape) const override;
   int64_t AttentionBackward(const AttentionShape& shape) const override;
   int64_t ColumnReduction(int64_t rows, int64_t cols) const override;
+  int64_t Adafactor(int64_t rows, int64_t cols) const override;
+  int64_t Muon(int64_t rows, int64_t cols) const override;
 
  private:
   int threads_;

@@ -2,12 +2,11 @@
 #pragma once
 
 #include "engine/backend/cpu/parallel.h"
-#include "engine/tensor/tensor.h"
+#include "engine/backend/ops.h"
 
 namespace ftune::cpu {
 
 // What is not finite in a row makes its loss not finite.
-void CrossEntropy(ThreadPool& pool, const Tensor& logits, const Tensor& labels, float scale, bool gradient,
-                  const Tensor& loss);
+void CrossEntropy(ThreadPool& pool, const CrossEntropyArgs& args);
 
 }  // namespace ftune::cpu

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "base/convert.h"
+#include "engine/backend/cpu/dequant_blocks.h"
 #include "engine/backend/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -96,10 +97,19 @@ void FromF32(DType type, const float* from, int64_t count, std::byte* to) {
   HWY_DYNAMIC_DISPATCH(FromF32Kernel)(type, from, count, to);
 }
 
+void ReadRow(const Tensor& x, int64_t row, int64_t first, int64_t count, float* to) {
+  if (IsQuantizedWhole(x.dtype())) {
+    const int64_t begin = x.first() + row * x.stride() + first;
+    DequantizeBlocks(x.dtype(), x.bytes(), x.whole_size(), begin, count, to);
+  } else {
+    ToF32(x.dtype(), RowBytes(x, row) + BytesFor(x.dtype(), first), count, to);
+  }
+}
+
 void Dequantize(ThreadPool& pool, const Tensor& from, float* to, int64_t to_stride) {
   ParallelRows(pool, from.rows(), from.cols(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      ToF32(from.dtype(), RowBytes(from, row), from.cols(), to + row * to_stride);
+      ReadRow(from, row, 0, from.cols(), to + row * to_stride);
     }
   });
 }
@@ -110,7 +120,7 @@ F32Row::F32Row(const Tensor& row) {
     return;
   }
   converted_.resize(row.size());
-  ToF32(row.dtype(), row.bytes(), row.size(), converted_.data());
+  ReadRow(row, 0, 0, row.size(), converted_.data());
   data_ = converted_.data();
 }
 

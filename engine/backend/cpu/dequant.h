@@ -16,6 +16,9 @@ void ToF32(DType type, const std::byte* from, int64_t count, float* to);
 // `count` fp32 values to f32, bf16 or f16.
 void FromF32(DType type, const float* from, int64_t count, std::byte* to);
 
+// `count` values of row `row` of x, from column `first` on, to fp32: weights of any type.
+void ReadRow(const Tensor& x, int64_t row, int64_t first, int64_t count, float* to);
+
 // to = from in fp32, row by row; `to` has rows of `to_stride` floats.
 void Dequantize(ThreadPool& pool, const Tensor& from, float* to, int64_t to_stride);
 
@@ -30,6 +33,7 @@ class F32Row {
   const float* data_;
 };
 
+// Not for types that are quantised as a whole, whose rows have no bytes of their own.
 inline std::byte* RowBytes(const Tensor& x, int64_t row) {
   return x.bytes() + BytesFor(x.dtype(), row * x.stride());
 }

@@ -25,6 +25,25 @@ void ScaleKernel(float factor, int64_t count, float* x) {
                         HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), Set(factor)), x + i); });
 }
 
+void SoftCapKernel(float cap, int64_t count, float* x) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    part.Store(hn::Mul(Tanh(hn::Mul(part.Load(x + i), Set(1.0f / cap))), Set(cap)), x + i);
+  });
+}
+
+void MultiplyKernel(const float* factor, const float* x, int64_t count, float* y) {
+  ForVectors(count, [&](auto part, int64_t i)
+                        HWY_ATTR { part.Store(hn::Mul(part.Load(x + i), part.Load(factor + i)), y + i); });
+}
+
+void DivideKernel(const float* x, const float* y, int64_t count, float* out) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    const VF divisor = part.Load(y + i);
+    const VF quotient = hn::Div(part.Load(x + i), divisor);
+    part.Store(hn::IfThenElse(hn::Eq(divisor, Set(0.0f)), Set(0.0f), quotient), out + i);
+  });
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -34,20 +53,26 @@ namespace {
 
 HWY_EXPORT(AddKernel);
 HWY_EXPORT(ScaleKernel);
+HWY_EXPORT(SoftCapKernel);
+HWY_EXPORT(MultiplyKernel);
+HWY_EXPORT(DivideKernel);
 
-void ConvertRun(DType from_type, const std::byte* from, int64_t count, DType to_type, std::byte* to) {
-  if (from_type == to_type) {
-    std::memcpy(to, from, BytesFor(from_type, count));
-  } else if (from_type == DType::kF32) {
-    FromF32(to_type, reinterpret_cast<const float*>(from), count, to);
+// to[row, begin …] = from[row, begin …]
+void ConvertRun(const Tensor& from, int64_t row, int64_t begin, int64_t count, const Tensor& to_tensor) {
+  const DType to_type = to_tensor.dtype();
+  std::byte* to = RowBytes(to_tensor, row) + BytesFor(to_type, begin);
+  if (from.dtype() == to_type) {
+    std::memcpy(to, RowBytes(from, row) + BytesFor(to_type, begin), BytesFor(to_type, count));
+  } else if (from.dtype() == DType::kF32) {
+    FromF32(to_type, from.f32() + row * from.stride() + begin, count, to);
   } else if (to_type == DType::kF32) {
-    ToF32(from_type, from, count, reinterpret_cast<float*>(to));
+    ReadRow(from, row, begin, count, reinterpret_cast<float*>(to));
   } else {
     constexpr int64_t kRun = 1024;
     float values[kRun];
     for (int64_t i = 0; i < count; i += kRun) {
       const int64_t n = std::min(kRun, count - i);
-      ToF32(from_type, from + BytesFor(from_type, i), n, values);
+      ReadRow(from, row, begin + i, n, values);
       FromF32(to_type, values, n, to + BytesFor(to_type, i));
     }
   }
@@ -63,10 +88,8 @@ void Zero(ThreadPool& pool, const Tensor& x) {
 
 void Convert(ThreadPool& pool, const Tensor& from, const Tensor& to) {
   const bool contiguous = from.contiguous() && to.contiguous();
-  ParallelPieces(pool, to.rows(), to.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
-    ConvertRun(from.dtype(), RowBytes(from, row) + BytesFor(from.dtype(), begin), count, to.dtype(),
-               RowBytes(to, row) + BytesFor(to.dtype(), begin));
-  });
+  ParallelPieces(pool, to.rows(), to.cols(), contiguous,
+                 [&](int64_t row, int64_t begin, int64_t count) { ConvertRun(from, row, begin, count, to); });
 }
 
 void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {
@@ -80,6 +103,30 @@ void Add(ThreadPool& pool, const Tensor& x, const Tensor& y) {
 void Scale(ThreadPool& pool, const Tensor& x, float factor) {
   ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
     HWY_DYNAMIC_DISPATCH(ScaleKernel)(factor, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void SoftCap(ThreadPool& pool, float cap, const Tensor& x) {
+  ParallelPieces(pool, x.rows(), x.cols(), x.contiguous(), [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(SoftCapKernel)(cap, count, x.f32() + row * x.stride() + begin);
+  });
+}
+
+void Divide(ThreadPool& pool, const Tensor& x, const Tensor& y, const Tensor& out) {
+  const bool contiguous = x.contiguous() && y.contiguous() && out.contiguous();
+  ParallelPieces(pool, out.rows(), out.cols(), contiguous, [&](int64_t row, int64_t begin, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(DivideKernel)
+    (x.f32() + row * x.stride() + begin, y.f32() + row * y.stride() + begin, count,
+     out.f32() + row * out.stride() + begin);
+  });
+}
+
+void ColumnScale(ThreadPool& pool, const Tensor& factor, const Tensor& x, const Tensor& y) {
+  ParallelRows(pool, x.rows(), x.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(MultiplyKernel)
+      (factor.f32(), x.f32() + row * x.stride(), x.cols(), y.f32() + row * y.stride());
+    }
   });
 }
 

@@ -16,7 +16,7 @@ void CopyRow(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_
 void EmbeddingForward(ThreadPool& pool, const Tensor& ids, const Tensor& table, const Tensor& out) {
   ParallelRows(pool, out.rows(), out.cols(), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      ToF32(table.dtype(), RowBytes(table, ids.i32()[t]), out.cols(), out.f32() + t * out.stride());
+      ReadRow(table, ids.i32()[t], 0, out.cols(), out.f32() + t * out.stride());
     }
   });
 }

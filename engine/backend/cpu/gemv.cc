@@ -66,14 +66,13 @@ void Gemv(ThreadPool& pool, const MatMulArgs& args) {
     float converted[kRun];
     for (int64_t row = begin; row < end; ++row) {
       float sums[kGemvRows] = {};
-      const std::byte* b = RowBytes(args.b, row);
       if (type == DType::kF32) {
         HWY_DYNAMIC_DISPATCH(DotsOf)
-        (m, args.a.f32(), args.a.stride(), reinterpret_cast<const float*>(b), k, sums);
+        (m, args.a.f32(), args.a.stride(), args.b.f32() + row * args.b.stride(), k, sums);
       } else {
         for (int64_t p = 0; p < k; p += kRun) {
           const int64_t count = std::min(kRun, k - p);
-          ToF32(type, b + BytesFor(type, p), count, converted);
+          ReadRow(args.b, row, p, count, converted);
           HWY_DYNAMIC_DISPATCH(DotsOf)(m, args.a.f32() + p, args.a.stride(), converted, count, sums);
         }
       }

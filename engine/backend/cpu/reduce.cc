@@ -20,6 +20,12 @@ void AddToKernel(const float* from, int64_t count, float* to) {
                         HWY_ATTR { part.Store(hn::Add(part.Load(to + i), part.Load(from + i)), to + i); });
 }
 
+void AddProductKernel(const float* a, const float* b, int64_t count, float* to) {
+  ForVectors(count, [&](auto part, int64_t i) HWY_ATTR {
+    part.Store(hn::MulAdd(part.Load(a + i), part.Load(b + i), part.Load(to + i)), to + i);
+  });
+}
+
 double SumSquaresKernel(const float* x, int64_t count) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -49,6 +55,7 @@ namespace ftune::cpu {
 namespace {
 
 HWY_EXPORT(AddToKernel);
+HWY_EXPORT(AddProductKernel);
 HWY_EXPORT(SumSquaresKernel);
 
 // Over elements [begin, end) of x, counted row by row.
@@ -91,6 +98,27 @@ void BiasBackward(ThreadPool& pool, const Tensor& dy, const Tensor& dbias, const
                 });
 }
 
+void ColumnDot(ThreadPool& pool, const Tensor& a, const Tensor& b, const Tensor& out,
+               const Tensor& workspace) {
+  ReduceColumns(pool, a.rows(), a.cols(), workspace, out.f32(),
+                [&](int64_t begin, int64_t end, float* partial) {
+                  std::memset(partial, 0, a.cols() * sizeof(float));
+                  for (int64_t t = begin; t < end; ++t) {
+                    HWY_DYNAMIC_DISPATCH(AddProductKernel)
+                    (a.f32() + t * a.stride(), b.f32() + t * b.stride(), a.cols(), partial);
+                  }
+                });
+}
+
+void RowNorms(ThreadPool& pool, const Tensor& x, const Tensor& norms) {
+  ParallelRows(pool, x.rows(), x.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const double squares = HWY_DYNAMIC_DISPATCH(SumSquaresKernel)(x.f32() + row * x.stride(), x.cols());
+      norms.f32()[row] = static_cast<float>(std::sqrt(squares));
+    }
+  });
+}
+
 void SumSquares(ThreadPool& pool, const Tensor& x, const Tensor& sum, const Tensor& workspace) {
   const ReductionChunks cut = ChunksOf(x.size());
   auto* partials = reinterpret_cast<double*>(workspace.bytes());
@@ -101,10 +129,10 @@ void SumSquares(ThreadPool& pool, const Tensor& x, const Tensor& sum, const Tens
   for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) *total += partials[chunk];
 }
 
-void ClipScale(const Tensor& sum, float max_norm, const Tensor& scale) {
-  const double norm = std::sqrt(*reinterpret_cast<const double*>(sum.bytes()));
+void ClipScale(const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale) {
+  const double norm = std::sqrt(*reinterpret_cast<const double*>(sum.bytes())) / loss_scale;
   const double factor = max_norm / (norm + 1e-6);
-  *scale.f32() = factor > 1.0 ? 1.0f : static_cast<float>(factor);  // NaN stays NaN
+  *scale.f32() = static_cast<float>((factor > 1.0 ? 1.0 : factor) / loss_scale);  // NaN stays NaN
 }
 
 }  // namespace ftune::cpu

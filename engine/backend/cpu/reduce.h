@@ -24,8 +24,11 @@ void ReduceColumns(ThreadPool& pool, int64_t rows, int64_t cols, const Tensor& w
 void AddTo(const float* from, int64_t count, float* to);
 
 void BiasBackward(ThreadPool& pool, const Tensor& dy, const Tensor& dbias, const Tensor& workspace);
+void ColumnDot(ThreadPool& pool, const Tensor& a, const Tensor& b, const Tensor& out,
+               const Tensor& workspace);
+void RowNorms(ThreadPool& pool, const Tensor& x, const Tensor& norms);
 void SumSquares(ThreadPool& pool, const Tensor& x, const Tensor& sum, const Tensor& workspace);
-void ClipScale(const Tensor& sum, float max_norm, const Tensor& scale);
+void ClipScale(const Tensor& sum, double loss_scale, float max_norm, const Tensor& scale);
 
 template <class SumRows>
 void ReduceColumns(ThreadPool& pool, int64_t rows, int64_t cols, const Tensor& workspace, float* total,

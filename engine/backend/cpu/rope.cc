@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ftune::cpu::HWY_NAMESPACE {
 
 // All heads of one token; `angles` holds half cosines, then half sines.
-void RopeRow(const float* angles, int64_t half, float sign, int64_t cols, float* x) {
-  for (float* head = x; head < x + cols; head += 2 * half) {
+void RopeRow(const float* angles, int64_t half, float sign, int64_t head_dim, int64_t cols, float* x) {
+  for (float* head = x; head < x + cols; head += head_dim) {
     ForVectors(half, [&](auto part, int64_t i) HWY_ATTR {
       const VF cosine = part.Load(angles + i);
       const VF sine = hn::Mul(part.Load(angles + half + i), Set(sign));
@@ -38,8 +38,8 @@ void Rope(ThreadPool& pool, const Tensor& x, const Tensor& positions, const Tens
   ParallelRows(pool, x.rows(), x.cols(), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       HWY_DYNAMIC_DISPATCH(RopeRow)
-      (table.f32() + positions.i32()[t] * table.stride(), head_dim / 2, inverse ? -1.0f : 1.0f, x.cols(),
-       x.f32() + t * x.stride());
+      (table.f32() + positions.i32()[t] * table.stride(), table.cols() / 2, inverse ? -1.0f : 1.0f, head_dim,
+       x.cols(), x.f32() + t * x.stride());
     }
   });
 }

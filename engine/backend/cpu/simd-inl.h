@@ -95,6 +95,20 @@ HWY_INLINE VF ExpNonPositive(VF x) { return hn::IfThenZeroElse(hn::Lt(x, Set(-87
 // e^x with x held to 88; below -87 it is 0. NaN stays NaN.
 HWY_INLINE VF Exp(VF x) { return ExpNonPositive(hn::IfThenElse(hn::Gt(x, Set(88.0f)), Set(88.0f), x)); }
 
+// Within 2 ulp; NaN stays NaN. Near 0 the polynomial of Cephes' tanhf (Moshier), elsewhere by e^-2|x|.
+HWY_INLINE VF Tanh(VF x) {
+  const VF size = hn::Abs(x);
+  const VF e = ExpNonPositive(hn::Mul(size, Set(-2.0f)));
+  const VF far = hn::CopySign(hn::Div(hn::Sub(Set(1.0f), e), hn::Add(Set(1.0f), e)), x);
+  const VF square = hn::Mul(x, x);
+  VF p = hn::MulAdd(Set(-5.70498872745e-3f), square, Set(2.06390887954e-2f));
+  p = hn::MulAdd(p, square, Set(-5.37397155531e-2f));
+  p = hn::MulAdd(p, square, Set(1.33314422036e-1f));
+  p = hn::MulAdd(p, square, Set(-3.33332819422e-1f));
+  const VF near = hn::MulAdd(hn::Mul(p, square), x, x);
+  return hn::IfThenElse(hn::Lt(size, Set(0.625f)), near, far);
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -8,6 +8,7 @@
 #include "engine/format/gguf_names.h"
 #include "engine/format/gguf_rope.h"
 #include "tests/unit/base/gguf_builder.h"
+#include "tests/unit/engine/tiny.h"
 
 namespace ftune {
 namespace {
@@ -97,33 +98,76 @@ TEST_CASE("gguf model: names, and rows of q and k put back in order") {
   }
 }
 
-TEST_CASE("gguf names: both ways") {
-  const GgufNames& names = *FindGgufNames("llama");
-  for (const NamePair& pair : {NamePair{"token_embd.weight", "model.embed_tokens.weight"},
-                               {"output_norm.weight", "model.norm.weight"},
-                               {"output.weight", "lm_head.weight"},
-                               {"blk.12.attn_norm.weight", "model.layers.12.input_layernorm.weight"},
-                               {"blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight"},
-                               {"blk.3.attn_v.bias", "model.layers.3.self_attn.v_proj.bias"},
-                               {"blk.3.attn_output.weight", "model.layers.3.self_attn.o_proj.weight"},
-                               {"blk.3.ffn_gate.weight", "model.layers.3.mlp.gate_proj.weight"},
-                               {"blk.3.ffn_down.weight", "model.layers.3.mlp.down_proj.weight"}}) {
-    CAPTURE(pair.gguf);
-    const auto from_gguf = ParseGgufName(names, pair.gguf);
-    REQUIRE(from_gguf.has_value());
-    CHECK(HfName(*from_gguf) == pair.hf);
-    const auto from_hf = ParseHfName(names, pair.hf);
-    REQUIRE(from_hf.has_value());
-    CHECK(GgufName(*from_hf) == pair.gguf);
-  }
+TEST_CASE("gguf model: names of tensors") {
+  CHECK(HfTensorName("token_embd.weight", kLlama) == "model.embed_tokens.weight");
+  CHECK(HfTensorName("output_norm.weight", kLlama) == "model.norm.weight");
+  CHECK(HfTensorName("output.weight", kLlama) == "lm_head.weight");
+  CHECK(HfTensorName("blk.12.attn_norm.weight", kLlama) == "model.layers.12.input_layernorm.weight");
+  CHECK(HfTensorName("blk.0.ffn_norm.weight", kLlama) == "model.layers.0.post_attention_layernorm.weight");
+  CHECK(HfTensorName("blk.3.attn_v.bias", kLlama) == "model.layers.3.self_attn.v_proj.bias");
+  CHECK(HfTensorName("blk.3.attn_output.weight", kLlama) == "model.layers.3.self_attn.o_proj.weight");
+  CHECK(HfTensorName("blk.3.ffn_gate.weight", kLlama) == "model.layers.3.mlp.gate_proj.weight");
+  CHECK(HfTensorName("blk.3.ffn_down.weight", kLlama) == "model.layers.3.mlp.down_proj.weight");
   for (const char* name :
        {"blk.x.attn_q.weight", "blk.-1.attn_q.weight", "blk.3attn_q.weight", "blk.3.", "blk.3",
         "blk.99999999999999999999.attn_q.weight", "attn_q.weight", "output", "", "output.scale"}) {
     INFO(name);
-    CHECK_FALSE(ParseGgufName(names, name).has_value());
+    CHECK(HfTensorName(name, kLlama) == "");
   }
-  CHECK_FALSE(ParseHfName(names, "model.layers.3.self_attn.q_norm.weight").has_value());
-  CHECK(FindGgufNames("gemma9") == nullptr);
+  CHECK(GgufTensorName("model.layers.3.self_attn.q_norm.weight", kLlama) == "");
+}
+
+TEST_CASE("gguf model: every architecture's names, both ways") {
+  for (const ModelConfig& config : testing::ArchitectureConfigs()) {
+    for (const ParameterShape& p : ModelParameters(config)) {
+      const std::string name = GgufTensorName(p.name, *config.architecture);
+      INFO(p.name, " ", name);
+      CHECK_FALSE(name.empty());
+      CHECK(HfTensorName(name, *config.architecture) == p.name);
+    }
+  }
+  CHECK(GgufTensorName("model.layers.3.post_attention_layernorm.weight", kLlama) == "blk.3.ffn_norm.weight");
+  CHECK(GgufTensorName("model.layers.3.post_attention_layernorm.weight", kGemma2) ==
+        "blk.3.post_attention_norm.weight");
+  CHECK(GgufTensorName("transformer.h.0.attn.c_attn.bias", kGpt2) == "blk.0.attn_qkv.bias");
+  CHECK(GgufTensorName("model.layers.3.mlp.gate_up_proj.weight", kPhi3) == "blk.3.ffn_up.weight");
+  CHECK(GgufTensorName("model.layers.3.mlp.router.weight", kLlama) == "");
+}
+
+TEST_CASE("gguf model: Gemma 3 and what its file does not say") {
+  GgufBuilder builder = Sound("gemma3");
+  builder.Int("gemma3.attention.sliding_window", 7);
+  builder.Tensor("blk.0.post_ffw_norm.weight", {8}, 0, F32(8));
+  const auto model = Open(builder);
+  INFO(model.status().message());
+  REQUIRE(model.ok());
+  const ModelConfig& config = model->config;
+  CHECK(config.model_type == "gemma3_text");
+  CHECK(config.layer_window == std::vector<int64_t>{7});
+  CHECK(config.RopeOf(0) == LayerRope::kLocal);
+  CHECK((config.rope.theta == 5000.0 && config.local_rope.theta == 10000.0));
+  CHECK(config.attention_scale == 0.5f);
+  CHECK((config.activation == Activation::kGeluTanh && config.tied_head));
+  const SourceTensor* norm = model->weights->Find("model.layers.0.post_feedforward_layernorm.weight");
+  REQUIRE(norm != nullptr);
+  CHECK(norm->added == -1.0f);
+  CHECK(model->weights->Find("model.layers.0.mlp.up_proj.weight")->added == 0.0f);
+  CHECK(NotSaid(Open(Sound("gemma3")).status(), "sliding_window", "null") == "");
+  CHECK(NotSaid(Open(builder.Float("gemma3.attn_logit_softcapping", 50.0f)).status(),
+                "attn_logit_softcapping", "not supported") == "");
+}
+
+TEST_CASE("gguf model: Phi-3's LongRoPE factors are tensors") {
+  GgufBuilder builder = Metadata("phi3");
+  builder.Int("phi3.rope.dimension_count", 4).Int("phi3.rope.scaling.original_context_length", 32);
+  builder.Tensor("token_embd.weight", {8, 5}, 0, F32(40));
+  builder.Tensor("rope_factors_short.weight", {2}, 0, F32(2));
+  builder.Tensor("rope_factors_long.weight", {2}, 0, F32(2, 5.0f));
+  const RopeConfig rope = ConfigOf(builder).rope;
+  CHECK(rope.kind == RopeKind::kLongRope);
+  CHECK((rope.short_factors == std::vector<double>{1, 2} && rope.long_factors == std::vector<double>{5, 6}));
+  CHECK((rope.original_max_position == 32 && rope.factor == 4.0));
+  CHECK(rope.attention_factor == doctest::Approx(std::sqrt(1 + std::log(4.0) / std::log(32.0))));
 }
 
 TEST_CASE("gguf model: qwen2 has biases and plain rows") {
@@ -217,7 +261,7 @@ TEST_CASE("gguf model: other rotary settings") {
 }
 
 TEST_CASE("gguf model: what ftune does not have is refused by name") {
-  CHECK(NotSaid(Open(Sound("gemma")).status(), "general.architecture", "'gemma'", "llama, qwen2") == "");
+  CHECK(NotSaid(Open(Sound("falcon")).status(), "general.architecture", "'falcon'", "llama, qwen2") == "");
   CHECK(NotSaid(Open(GgufBuilder()).status(), "general.architecture", "no such key") == "");
   CHECK(NotSaid(Open(Sound().Int("llama.expert_count", 8)).status(), "llama.expert_count", "found 8") == "");
   CHECK(NotSaid(Open(Sound().Float("llama.logit_scale", 2.0f)).status(), "llama.logit_scale", "found 2") ==

@@ -27,10 +27,10 @@ std::vector<OutputTensor> Tensors() {
 
 PeftConfig Config() {
   PeftConfig config;
-  config.r = 2;
-  config.alpha = 16;
-  config.dropout = 0.05;
-  config.target_modules = std::vector<std::string>{"q_proj"};
+  config.lora.rank = 2;
+  config.lora.alpha = 16;
+  config.lora.dropout = 0.05;
+  config.lora.target_modules = std::vector<std::string>{"q_proj"};
   config.base_model = "some/model";
   return config;
 }
@@ -58,11 +58,11 @@ TEST_CASE("peft: what is written is read") {
   REQUIRE(WritePeftAdapter(folder / "a/b", Config(), Tensors()).ok());
   const auto adapter = OpenPeftAdapter(folder / "a/b");
   REQUIRE(adapter.ok());
-  CHECK(adapter->config.r == 2);
-  CHECK(adapter->config.alpha == 16.0);
-  CHECK(adapter->config.dropout == 0.05);
+  CHECK(adapter->config.lora.rank == 2);
+  CHECK(adapter->config.lora.alpha == 16.0);
+  CHECK(adapter->config.lora.dropout == 0.05);
   CHECK(adapter->config.base_model == "some/model");
-  CHECK(std::get<std::vector<std::string>>(adapter->config.target_modules) ==
+  CHECK(std::get<std::vector<std::string>>(adapter->config.lora.target_modules) ==
         std::vector<std::string>{"q_proj"});
   REQUIRE(adapter->weights->tensors().size() == 2);
   const SourceTensor* a = adapter->weights->Find("model.layers.0.self_attn.q_proj.lora_A.weight");
@@ -83,17 +83,55 @@ TEST_CASE("peft: what is written is read") {
 TEST_CASE("peft: targets as a text, rsLoRA, a fractional alpha") {
   TempFolder folder;
   PeftConfig config = Config();
-  config.target_modules = std::string("all-linear");
-  config.use_rslora = true;
-  config.alpha = 2.5;
+  config.lora.target_modules = std::string("all-linear");
+  config.lora.rslora = true;
+  config.lora.alpha = 2.5;
   config.base_model = "";
   REQUIRE(WritePeftAdapter(folder.path(), config, Tensors()).ok());
   const auto again = ReadPeftConfig(folder.path());
   REQUIRE(again.ok());
-  CHECK(std::get<std::string>(again->target_modules) == "all-linear");
-  CHECK(again->use_rslora);
-  CHECK(again->alpha == 2.5);
+  CHECK(std::get<std::string>(again->lora.target_modules) == "all-linear");
+  CHECK(again->lora.rslora);
+  CHECK(again->lora.alpha == 2.5);
   CHECK(again->base_model == "");
+}
+
+TEST_CASE("peft: every option that ftune has is written and read") {
+  PeftConfig config = Config();
+  LoraOptions& lora = config.lora;
+  lora.rank_pattern = {{"z.*", 3}, {"a", 5}};  // an order that is not the alphabet's
+  lora.alpha_pattern = {{"v_proj", 0.5}, {"layers.1.*", 4}};
+  lora.exclude_modules = std::vector<std::string>{"layers.0.mlp.up_proj"};
+  lora.layers_to_transform = {2, 0};
+  lora.layers_pattern = {"layers"};
+  lora.dora = lora.rslora = true;
+  lora.modules_to_save = {"norm", "lm_head"};
+  for (const bool tied : {false, true}) {
+    lora.tie_saved = tied;
+    TempFolder folder;
+    REQUIRE(WritePeftAdapter(folder.path(), config, Tensors()).ok());
+    const auto again = ReadPeftConfig(folder.path());
+    REQUIRE(again.ok());
+    CHECK(again->lora == lora);
+    const json written = json::parse(ReadBytes(folder / "adapter_config.json"));
+    CHECK(written.contains("ensure_weight_tying") == tied);
+  }
+}
+
+TEST_CASE("peft: patterns, layers and exclusions that make no sense are named") {
+  const auto with = [](const std::string& field) {
+    return Refused(R"({"peft_type": "LORA", "target_modules": ["x"], )" + field + "}");
+  };
+  CHECK(with(R"("rank_pattern": {"a": 4}, "alpha_pattern": {}, "layers_to_transform": 3)").ok());
+  CHECK(NotSaid(with(R"("rank_pattern": {"a": 0})"), "rank_pattern.a", "positive") == "");
+  CHECK(NotSaid(with(R"("rank_pattern": {"a": "4"})"), "a: ", "an integer") == "");
+  CHECK(NotSaid(with(R"("rank_pattern": [4])"), "rank_pattern", "an object") == "");
+  CHECK(NotSaid(with(R"("alpha_pattern": {"a": null})"), "a: ") == "");
+  CHECK(NotSaid(with(R"("exclude_modules": 4)"), "exclude_modules", "a list") == "");
+  CHECK(NotSaid(with(R"("layers_to_transform": ["0"])"), "layers_to_transform", "integers") == "");
+  CHECK(NotSaid(with(R"("modules_to_save": [1])"), "modules_to_save", "a string") == "");
+  CHECK(NotSaid(Refused(R"({"peft_type": "LORA", "target_modules": "x", "layers_to_transform": [0]})"),
+                "layers_to_transform", "a list of target_modules") == "");
 }
 
 TEST_CASE("peft: adapters written by PEFT") {
@@ -102,25 +140,18 @@ TEST_CASE("peft: adapters written by PEFT") {
     INFO(name);
     const auto adapter = OpenPeftAdapter(folder / name);
     REQUIRE(adapter.ok());
-    CHECK(adapter->config.r == 4);
+    CHECK(adapter->config.lora.rank == 4);
     CHECK(adapter->config.other_features.empty());
     CHECK(adapter->weights->Find("model.layers.1.mlp.down_proj.lora_B.weight") != nullptr);
   }
 }
 
 TEST_CASE("peft: features that ftune does not have are refused by name") {
-  const std::pair<const char*, json> features[] = {{"use_dora", true},
-                                                   {"modules_to_save", {"lm_head"}},
-                                                   {"bias", "all"},
-                                                   {"fan_in_fan_out", true},
+  const std::pair<const char*, json> features[] = {{"bias", "all"},
                                                    {"lora_bias", true},
-                                                   {"rank_pattern", {{"q_proj", 4}}},
-                                                   {"alpha_pattern", {{"q_proj", 4}}},
-                                                   {"layers_to_transform", {0}},
                                                    {"layer_replication", {{0, 1}}},
                                                    {"trainable_token_indices", {1, 2}},
                                                    {"target_parameters", {"experts"}},
-                                                   {"exclude_modules", {"q_proj"}},
                                                    {"init_lora_weights", "pissa"},
                                                    {"task_type", "SEQ_CLS"}};
   for (const auto& [key, value] : features) {
@@ -133,10 +164,10 @@ TEST_CASE("peft: features that ftune does not have are refused by name") {
   CHECK(Supported("init_lora_weights", "gaussian").ok());
   CHECK(Supported("init_lora_weights", true).ok());
   CHECK(Supported("loftq_config", {{"a", 1}}).ok());  // used with init_lora_weights only
-  PeftConfig dora = Config();
-  dora.use_dora = true;
+  PeftConfig other = Config();
+  other.other_features = {{"lora_bias", "true"}};
   TempFolder folder;
-  CHECK(NotSaid(WritePeftAdapter(folder.path(), dora, Tensors()), "use_dora") == "");
+  CHECK(NotSaid(WritePeftAdapter(folder.path(), other, Tensors()), "lora_bias") == "");
 }
 
 TEST_CASE("peft: what is missing or wrong is named") {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/safetensors.h"
+#include "base/strings.h"
 #include "engine/format/config_reader.h"
 #include "engine/format/config_writer.h"
 #include "engine/format/hf_writer.h"
@@ -98,22 +99,24 @@ TEST_CASE("writer: tokenizer files and generation_config.json are copied byte fo
 }
 
 TEST_CASE("writer: config.json keeps all but its dtype, in its own dialect") {
-  const auto changed = [](const std::string& text) {
-    const ModelConfig config = {.max_position = 8, .rope = *ReadRope(json::parse(text), 8, "")};
+  const std::string sizes =
+      R"("model_type": "llama", "vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
+         "num_hidden_layers": 1, "num_attention_heads": 1)";
+  const auto changed = [&](const std::string& fields) {
+    const std::string text = StrCat("{", fields, ", ", sizes, "}");
+    const ModelConfig config = *ParseHfConfig(json::parse(text), "config.json");
     return *UpdateConfigJson(text, config, DType::kBF16, "config.json");
   };
-  const std::string old_dialect =
-      R"({"z": 1e-05, "torch_dtype": "float32", "a": [1.0, 2], "rope_theta": 500000.0})";
-  CHECK(changed(old_dialect) ==
-        "{\n  \"z\": 1e-05,\n  \"torch_dtype\": \"bfloat16\",\n  \"a\": [\n    1.0,\n    2\n  ],\n"
-        "  \"rope_theta\": 500000.0\n}\n");
-  json json = json::parse(changed(R"({"dtype": "float16", "rope_parameters": {}})"));
+  CHECK(changed(R"("z": 1e-05, "torch_dtype": "float32", "a": [1.0, 2], "rope_theta": 500000.0)")
+            .starts_with("{\n  \"z\": 1e-05,\n  \"torch_dtype\": \"bfloat16\",\n  \"a\": [\n    1.0,\n    2\n"
+                         "  ],\n  \"rope_theta\": 500000.0,\n  \"model_type\": \"llama\",\n"));
+  json json = json::parse(changed(R"("dtype": "float16", "rope_parameters": {})"));
   CHECK(json["dtype"] == "bfloat16");
   CHECK_FALSE(json.contains("torch_dtype"));
-  json = json::parse(changed(R"({"rope_parameters": {}})"));
+  json = json::parse(changed(R"("rope_parameters": {})"));
   CHECK(json["dtype"] == "bfloat16");
   CHECK_FALSE(json.contains("torch_dtype"));
-  json = json::parse(changed(R"({"rope_theta": 1})"));
+  json = json::parse(changed(R"("rope_theta": 1)"));
   CHECK(json["torch_dtype"] == "bfloat16");
   CHECK_FALSE(json.contains("dtype"));
   CHECK(NotSaid(UpdateConfigJson("{\n1", {}, DType::kF32, "c.json").status(), "c.json:2") == "");

@@ -18,7 +18,8 @@ class BlockProbe {
  public:
   BlockProbe(const TinyOptions& options, size_t block)
       : backend_(MakeCpu()), trainer_(*backend_, options), block_(*trainer_.model->blocks()[block]) {
-    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4));
+    batch_ = UploadBatch(*backend_, Stream(), MakeBatch({{10, 14}}, kTokens, 4), trainer_.model->positions());
+    trainer_.model->Refresh(*backend_, Stream());
     loss_ = backend_->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     input_ = Random(kTokens, options.config.hidden_size, 1);
     upstream_ = Random(kTokens, options.config.hidden_size, 2);
@@ -36,7 +37,7 @@ class BlockProbe {
   }
 
   double Value() {
-    Saved saved;
+    if (refresh_) block_.Refresh(*backend_, Stream());
     backend_->Zero(Stream(), loss_);
     const Tensor y = block_.Forward(MakeContext(), input_, nullptr, true);
     double value = 0.0;
@@ -77,7 +78,11 @@ class BlockProbe {
     for (Parameter& p : block_.store().parameters()) {
       if (!p.trainable) continue;
       CAPTURE(p.name);
+      // DoRA's norms are constants to A and B, and do not depend on the magnitudes.
+      refresh_ = p.name.ends_with(kLoraMagnitude);
       CheckTensor(p.value, p.gradient);
+      if (refresh_) block_.Refresh(*backend_, Stream());
+      refresh_ = false;
     }
   }
   TinyTrainer& trainer() { return trainer_; }
@@ -104,6 +109,7 @@ class BlockProbe {
   Block& block_;
   DeviceBatch batch_;
   Tensor loss_, input_, upstream_, dx_;
+  bool refresh_ = false;  // before each value
 };
 
 TinyOptions Everything() {
@@ -122,12 +128,48 @@ TEST_CASE("decoder block") {
   }
 }
 
+TEST_CASE("every architecture's blocks") {
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    CAPTURE(config.architecture->names.layers);
+    TinyOptions options;
+    options.config = config;
+    for (size_t block = 0; block < 5; ++block) {
+      CAPTURE(block);
+      BlockProbe probe(options, block);
+      probe.Backward();
+      if (block > 0) probe.CheckInput();
+      probe.CheckParameters();
+    }
+  }
+}
+
 TEST_CASE("decoder block with LoRA, with and without dropout") {
   for (const double dropout : {0.0, 0.25}) {
     TinyOptions options = Everything();
     options.lora = true;
     options.lora_options.dropout = dropout;
     BlockProbe probe(options, 1);
+    probe.Backward();
+    probe.CheckInput();
+    probe.CheckParameters();
+  }
+}
+
+TEST_CASE("blocks with every kind of adapter, with and without dropout") {
+  for (TinyOptions options : AdapterOptions()) {
+    CAPTURE(options.config.architecture->names.layers);
+    CAPTURE(options.lora_options.dora);
+    options.lora_options.dropout = options.lora_options.rslora ? 0.0 : 0.25;
+    for (const size_t block : {0, 1, 4}) {
+      CAPTURE(block);
+      BlockProbe probe(options, block);
+      probe.Backward();
+      if (block > 0) probe.CheckInput();
+      probe.CheckParameters();
+    }
+    if (!options.lora_options.dora) continue;
+    options.lora_options.dropout = 0.0;
+    BlockProbe probe(options, 2);
     probe.Backward();
     probe.CheckInput();
     probe.CheckParameters();
@@ -147,6 +189,39 @@ TEST_CASE("embedding") {
   probe.CheckParameters();
 }
 
+TEST_CASE("NEFTune's noise: uniform, as large as each sample's length says, only in training") {
+  TinyOptions options;
+  auto backend = MakeCpu();
+  TinyTrainer trainer(*backend, options);
+  const Batch batch = MakeBatch({{40, 10}}, 64, 3);
+  DeviceBatch device = UploadBatch(*backend, Stream(), batch, {});
+  Context context = {.backend = *backend, .stream = Stream(), .batch = device, .training = true, .step = 1};
+  Block& embedding = *trainer.model->blocks()[0];
+  const Tensor plain = embedding.Forward(context, Tensor(), nullptr, true);
+  constexpr float kAlpha = 6.0f;
+  const int64_t hidden = options.config.hidden_size;
+  device.noise = UploadNoise(*backend, Stream(), batch, kAlpha, hidden);
+  const Tensor noisy = embedding.Forward(context, Tensor(), nullptr, true);
+  for (const Segment& s : batch.segments) {
+    const double amplitude = kAlpha / std::sqrt(static_cast<double>(s.length * hidden));
+    double largest = 0.0, sum = 0.0, squares = 0.0;
+    for (int64_t i = s.begin * hidden; i < (s.begin + s.length) * hidden; ++i) {
+      const double noise = static_cast<double>(noisy.f32()[i]) - plain.f32()[i];
+      largest = std::max(largest, std::abs(noise));
+      sum += noise;
+      squares += noise * noise;
+    }
+    const double count = static_cast<double>(s.length * hidden);
+    CHECK(largest <= amplitude * 1.001);
+    CHECK(largest > amplitude * 0.98);
+    CHECK(std::abs(sum / count) < amplitude * 4 / std::sqrt(3 * count));
+    CHECK(squares / count == doctest::Approx(amplitude * amplitude / 3).epsilon(0.15));
+  }
+  context.training = false;
+  const Tensor evaluated = embedding.Forward(context, Tensor(), nullptr, true);
+  CHECK(std::memcmp(evaluated.f32(), plain.f32(), plain.size() * sizeof(float)) == 0);
+}
+
 TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   TinyOptions options;
   options.config.vocab_size = 600'000;  // chunks of 16 rows
@@ -164,7 +239,7 @@ TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   const double got = trainer.Run({batch}).loss;
 
   // From whole logits, in double precision.
-  const DeviceBatch device = UploadBatch(*backend, Stream(), batch);
+  const DeviceBatch device = UploadBatch(*backend, Stream(), batch, {});
   const Context context = {.backend = *backend, .stream = Stream(), .batch = device};
   Tensor x;
   auto& blocks = trainer.model->blocks();

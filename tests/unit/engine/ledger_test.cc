@@ -1,6 +1,11 @@
 // The counting backend's ledger against the CPU's: equal to the byte, entry by entry.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "tests/unit/base/temp_folder.h"
 #include "tests/unit/engine/tiny.h"
 
 namespace ftune::testing {
@@ -55,6 +60,132 @@ TEST_CASE("meta counts what the CPU allocates") {
       }
     }
   }
+}
+
+TEST_CASE("meta counts what the CPU allocates, for every architecture") {
+  using Mode = RecomputePolicy::Mode;
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    for (const bool lora : {false, true}) {
+      for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+        TinyOptions options;
+        options.config = config;
+        options.lora = lora;
+        options.step.recompute = {mode, 2};
+        CheckMetaEqualsCpu(options, 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("meta counts what the CPU allocates, for every kind of adapter") {
+  using Mode = RecomputePolicy::Mode;
+  for (TinyOptions options : AdapterOptions()) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      options.step.recompute = {mode, 2};
+      options.lora_options.dropout = mode == Mode::kSelective ? 0.1 : 0.0;
+      CheckMetaEqualsCpu(options, 2);
+    }
+  }
+}
+
+TEST_CASE("meta counts quantised bases, and loading them, as the CPU does") {
+  for (const DType dtype : {DType::kNF4, DType::kFP4, DType::kInt8}) {
+    TinyOptions options;
+    options.lora = true;
+    options.quantize = dtype;
+    CheckMetaEqualsCpu(options, 1);
+    CheckMetaEqualsCpu(options, 2);
+  }
+}
+
+TEST_CASE("meta counts an optimizer on disk as the CPU does, which is less than one in memory") {
+  const TempFolder folder;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kMuon}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      TinyOptions options;
+      options.trainable_dtype = dtype;
+      options.optimizer.kind = kind;
+      const auto in_memory = [&] {
+        auto meta = MakeMeta();
+        return TrainTwoSteps(*meta, options).peak[Category::kOptimizer];
+      };
+      const int64_t all = in_memory();
+      options.offload = {.disk = {.folder = folder.path()}, .piece_bytes = 16384};
+      CheckMetaEqualsCpu(options, 1);
+      CHECK(in_memory() < all);
+    }
+  }
+}
+
+TEST_CASE("a quantised base takes the memory of its bits, and no more than one wide tensor to make") {
+  TinyOptions options;
+  options.lora = true;
+  int64_t linears = 0, quantized = 0, largest = 0;
+  const std::vector<std::string> modules = LinearModules(options.config);
+  for (const ParameterShape& p : ModelParameters(options.config)) {
+    int64_t count = 1;
+    for (const int64_t d : p.shape) count *= d;
+    const bool linear = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+      return p.name == StrCat(module, ".weight");
+    });
+    if (!linear) continue;
+    linears += count;
+    quantized += BytesFor(DType::kNF4, count);
+    largest = std::max(largest, count);
+  }
+  const auto loaded = [&](const std::optional<DType>& quantize) {
+    options.quantize = quantize;
+    auto cpu = MakeCpu();
+    TinyTrainer trainer(*cpu, options);
+    return std::pair(cpu->ledger().current()[Category::kWeights], cpu->ledger().peak()[Category::kBuffers]);
+  };
+  const auto [plain, plain_buffers] = loaded(std::nullopt);
+  const auto [small, small_buffers] = loaded(DType::kNF4);
+  const auto about = [](int64_t bytes) { return doctest::Approx(static_cast<double>(bytes)).epsilon(0.02); };
+  CHECK(static_cast<double>(plain - small) == about(4 * linears - quantized));
+  CHECK(small_buffers <= 4 * largest + 3 * 4096);
+}
+
+TEST_CASE("meta counts the state and scratch memory of every optimizer") {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kLion, OptimizerKind::kAdafactor,
+        OptimizerKind::kMuon, OptimizerKind::kAdamW8bit}) {
+    for (const bool master : {true, false}) {
+      TinyOptions options;
+      options.optimizer.kind = kind;
+      options.optimizer.momentum = 0.9f;
+      options.optimizer.master = master;
+      options.trainable_dtype = DType::kBF16;
+      CheckMetaEqualsCpu(options, 1);
+      options.trainable_dtype = DType::kF32;
+      options.lora = true;
+      CheckMetaEqualsCpu(options, 2);
+    }
+  }
+}
+
+TEST_CASE("optimizers take the memory that they are chosen for") {
+  const auto bytes = [](OptimizerOptions optimizer, DType dtype = DType::kF32) {
+    TinyOptions options;
+    options.config.hidden_size = 192;  // matrices large enough for 8 bits
+    options.config.num_heads = 24;
+    options.optimizer = optimizer;
+    options.trainable_dtype = dtype;
+    auto meta = MakeMeta();
+    TinyTrainer trainer(*meta, options);
+    const MemoryUse& use = meta->ledger().current();
+    return static_cast<double>(use[Category::kOptimizer]) /
+           static_cast<double>(use[Category::kGradients] / 4);
+  };
+  CHECK(bytes({}) == doctest::Approx(8).epsilon(0.02));
+  CHECK(bytes({}, DType::kBF16) == doctest::Approx(12).epsilon(0.02));
+  CHECK(bytes({.master = false}, DType::kBF16) == doctest::Approx(8).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kSgd}) == 0);
+  CHECK(bytes({.kind = OptimizerKind::kSgd, .momentum = 0.9f}) == doctest::Approx(4).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kLion}) == doctest::Approx(4).epsilon(0.02));
+  CHECK(bytes({.kind = OptimizerKind::kAdafactor}) < 0.2);
+  CHECK(bytes({.kind = OptimizerKind::kMuon}) < 5);
+  CHECK(bytes({.kind = OptimizerKind::kAdamW8bit}) < 2.5);  // k and v are too small for 8 bits
 }
 
 TEST_CASE("all memory is given back") {

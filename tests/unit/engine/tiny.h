@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "engine/adapter/lora.h"
+#include "engine/adapter/lora_names.h"
 #include "engine/backend/cpu/cpu_backend.h"
 #include "engine/backend/cpu/cpu_workspace.h"
 #include "engine/backend/meta/meta_backend.h"
@@ -44,6 +45,36 @@ inline ModelConfig TinyConfig() {
   return config;
 }
 
+// One of each architecture, with settings that its families have.
+inline std::vector<ModelConfig> ArchitectureConfigs() {
+  std::vector<ModelConfig> configs;
+  const auto add = [&](const Architecture& architecture) -> ModelConfig& {
+    configs.push_back(TinyConfig());
+    configs.back().architecture = &architecture;
+    return configs.back();
+  };
+  add(kLlama).layer_rope = {LayerRope::kGlobal, LayerRope::kNone, LayerRope::kGlobal};
+  add(kQwen3).head_dim = 12;
+  add(kPhi3).rotary_dim = 6;
+  for (const Architecture* gemma : {&kGemma, &kGemma2, &kGemma3}) {
+    ModelConfig& config = add(*gemma);
+    config.activation = Activation::kGeluTanh;
+    config.tied_head = true;
+    if (gemma == &kGemma) continue;
+    config.layer_window = {6, 0, 6};
+    config.attention_scale = 0.3f;
+    config.logit_softcap = 3.0f;
+    if (gemma == &kGemma2) config.attention_softcap = 2.0f;
+    if (gemma == &kGemma3) config.layer_rope = {LayerRope::kLocal, LayerRope::kGlobal, LayerRope::kLocal};
+  }
+  ModelConfig& gpt2 = add(kGpt2);
+  gpt2.qkv_bias = gpt2.output_bias = gpt2.mlp_bias = true;
+  gpt2.num_kv_heads = gpt2.num_heads;
+  gpt2.activation = Activation::kGeluTanh;
+  gpt2.tied_head = true;
+  return configs;
+}
+
 // Weights drawn by name, so that they do not depend on the model they are loaded into.
 class RandomWeights final : public WeightSource {
  public:
@@ -76,42 +107,94 @@ struct TinyOptions {
   bool lora = false;
   LoraOptions lora_options = {.rank = 4, .alpha = 8.0};
   DType trainable_dtype = DType::kF32;
+  std::optional<DType> quantize;                      // of the decoder's linears
   std::function<bool(const std::string&)> trainable;  // default: all, or none with LoRA
   OptimizerOptions optimizer;
+  std::optional<OffloadOptions> offload;  // none: all in memory
   TrainStep::Options step;
 };
+
+// One of each kind of adapter.
+inline std::vector<TinyOptions> AdapterOptions() {
+  using Names = std::vector<std::string>;
+  std::vector<TinyOptions> all;
+  const auto add = [&](const LoraOptions& lora) -> TinyOptions& {
+    TinyOptions& options = all.emplace_back();
+    options.lora = true;
+    options.lora_options = lora;
+    options.lora_options.rank = 4;
+    options.lora_options.alpha = 8.0;
+    return options;
+  };
+  const Names ends = {"k_proj", "up_proj", "embed_tokens", "lm_head"};
+  add({.rslora = true});
+  add({.rank_pattern = {{"q_proj", 3}, {"layers.1.*", 5}}, .alpha_pattern = {{"down_proj", 2.0}}});
+  add({.target_modules = ends});
+  add({.target_modules = ends}).config.tied_head = true;
+  add({.target_modules = Names{"q_proj"}, .modules_to_save = {"embed_tokens", "lm_head", "norm"}});
+  add({.target_modules = Names{"q_proj"}, .modules_to_save = {"embed_tokens"}}).config.tied_head = true;
+  add({.dora = true});
+  TinyOptions& biased = add({.target_modules = Names{"q_proj", "v_proj", "o_proj"}, .dora = true});
+  biased.config.qkv_bias = biased.config.output_bias = true;
+  add({.target_modules = ends, .dora = true});
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    if (config.architecture != &kGpt2 && config.architecture != &kGemma2) continue;
+    add({.dora = true}).config = config;
+    add({.target_modules = std::string(".*(embed_tokens|wte|down_proj|mlp.c_proj|lm_head)"), .dora = true})
+        .config = config;
+  }
+  return all;
+}
 
 // A model with its weights, optimizer and step, on a given backend.
 struct TinyTrainer {
   TinyTrainer(Backend& backend, const TinyOptions& options) : backend(backend), weights(options.config) {
-    AdapterFactory adapter;
+    AdapterFactories adapter;
+    LoraTargets targets;
     if (options.lora) {
-      adapter =
-          MakeLoraFactory(options.lora_options, *LoraTargets::Resolve(options.lora_options, options.config));
+      auto resolved = LoraTargets::Resolve(options.lora_options, options.config);
+      REQUIRE_MESSAGE(resolved.ok(), std::string(resolved.status().message()));
+      targets = *std::move(resolved);
+      adapter = MakeLoraFactories(options.lora_options, targets);
     }
     StorageOptions storage;
-    storage.trainable =
-        options.trainable ? options.trainable : [lora = options.lora](const std::string&) { return !lora; };
+    storage.trainable = options.trainable;
+    if (!storage.trainable) {
+      storage.trainable = [lora = options.lora, targets](const std::string& name) {
+        return !lora || targets.Saves(name);
+      };
+    }
     storage.trainable_dtype = options.trainable_dtype;
+    storage.quantize = options.quantize;
+    const std::vector<std::string> linears = LinearModules(options.config);
+    storage.quantized_modules = {linears.begin(), linears.end()};
     model = std::make_unique<Model>(backend, Stream(), options.config,
                                     MakeParameterPolicy(storage, weights, adapter), 128);
     REQUIRE(LoadWeights(backend, Stream(), *model, weights).ok());
     if (options.lora) {
-      InitLoraValues(backend, Stream(), model->parameters(), 7);
-      RandomizeB();
+      InitLoraValues(backend, Stream(), *model, targets, 7);
+      RandomizeAdapter();
     }
-    optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
+    if (options.offload) {
+      auto offloaded =
+          Optimizer::CreateOffloaded(backend, Stream(), *model, options.optimizer, *options.offload);
+      REQUIRE_MESSAGE(offloaded.ok(), std::string(offloaded.status().message()));
+      optimizer = *std::move(offloaded);
+    } else {
+      optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
+    }
     model->AllocateGradients(backend, Stream());
     step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step);
   }
 
-  // B starts at zero, where A has no gradient: give it values, so that tests see both.
-  void RandomizeB() {
+  // B starts at zero, where A has no gradient, and magnitudes where they do nothing: tests see all of them.
+  void RandomizeAdapter() {
     for (Parameter* p : model->parameters()) {
-      if (!p->name.ends_with(kLoraB)) continue;
+      const bool magnitude = p->name.ends_with(kLoraMagnitude);
+      if (!p->name.ends_with(kLoraB) && !p->name.ends_with(kLoraEmbeddingA) && !magnitude) continue;
       RandomSequence random(3, std::hash<std::string>()(p->name));
-      std::vector<float> values(p->size());
-      for (float& v : values) v = (random.Uniform() - 0.5f) * 0.2f;
+      std::vector<float> values = magnitude ? Read(p->value) : std::vector<float>(p->size());
+      for (float& v : values) v += (random.Uniform() - 0.5f) * 0.2f;
       backend.Upload(Stream(), std::as_bytes(std::span(values)), p->value);
     }
   }
@@ -119,11 +202,13 @@ struct TinyTrainer {
   StepOutput Run(const std::vector<Batch>& microbatches, int64_t number = 1, float learning_rate = 0.0f) {
     int64_t trained = 0;
     for (const Batch& batch : microbatches) trained += batch.trained_tokens;
-    return step->Run({.step = number,
-                      .microbatches = microbatches,
-                      .trained_tokens = trained,
-                      .learning_rate = learning_rate},
-                     [] { return false; });
+    const absl::StatusOr<StepOutput> output = step->Run({.step = number,
+                                                         .microbatches = microbatches,
+                                                         .trained_tokens = trained,
+                                                         .learning_rate = learning_rate},
+                                                        [] { return false; });
+    REQUIRE_MESSAGE(output.ok(), std::string(output.status().message()));
+    return *output;
   }
 
   std::vector<float> Read(const Tensor& tensor) {

@@ -14,6 +14,12 @@ struct Case {
 AttentionShape Shape(int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t window = 0) {
   return {heads, kv_heads, head_dim, 1.0f / std::sqrt(static_cast<float>(head_dim)), window};
 }
+AttentionShape CappedShape(int64_t heads, int64_t kv_heads, int64_t head_dim, float softcap,
+                           int64_t window = 0) {
+  AttentionShape shape = Shape(heads, kv_heads, head_dim, window);
+  shape.softcap = softcap;
+  return shape;
+}
 // Segments of these lengths side by side.
 std::vector<AttentionSegment> Packed(const std::vector<int32_t>& lengths) {
   std::vector<AttentionSegment> segments;
@@ -45,6 +51,11 @@ const std::vector<Case>& Cases() {
       {"decoding", Shape(6, 2, 64), {{0, 1, 0, 500}}, 1, 500},
       {"decoding, short window", Shape(6, 2, 64, 100), {{0, 1, 0, 500}}, 1, 500},
       {"decoding two", Shape(6, 2, 20), {{0, 1, 0, 77}, {1, 2, 80, 3}}, 3, 90},
+      {"capped", CappedShape(6, 2, 20, 2.0f), Packed({50, 3, 130}), 183, 183},
+      {"capped high", CappedShape(2, 1, 64, 50.0f), Packed({300}), 300, 300},
+      {"capped, window, gaps", CappedShape(2, 1, 16, 3.0f, 33), {{2, 5, 2, 5}, {9, 140, 9, 140}}, 150, 150},
+      {"capped, continued", CappedShape(4, 2, 16, 2.0f), {{0, 20, 0, 150}, {20, 5, 150, 5}}, 25, 155},
+      {"capped decoding", CappedShape(6, 2, 64, 4.0f), {{0, 1, 0, 500}}, 1, 500},
       {"more queries than keys", Shape(2, 1, 16), {{0, 20, 0, 7}}, 20, 7},
   };
   return cases;
@@ -71,7 +82,7 @@ Expected Naive(const Case& c, const Matrix& q, const Matrix& k, const Matrix& v,
         const double* query = q.data() + row * q_cols + h * d;
         const double* grad = dout.data() + row * q_cols + h * d;
         const auto at = [&](int64_t key) { return (segment.k_begin + key) * k_cols + kv * d; };
-        Matrix p, dp;
+        Matrix p, dp, cap_slope;
         double max = -kInf;
         for (int64_t key = first; key <= last; ++key) {
           double score = 0, slope = 0;
@@ -79,7 +90,9 @@ Expected Naive(const Case& c, const Matrix& q, const Matrix& k, const Matrix& v,
             score += query[x] * k[at(key) + x];
             slope += grad[x] * v[at(key) + x];
           }
-          p.push_back(score * s.scale);
+          const double tanh = s.softcap != 0 ? std::tanh(score * s.scale / s.softcap) : 0.0;
+          p.push_back(s.softcap != 0 ? s.softcap * tanh : score * s.scale);
+          cap_slope.push_back(1 - tanh * tanh);
           dp.push_back(slope);
           max = std::max(max, p.back());
         }
@@ -88,7 +101,7 @@ Expected Naive(const Case& c, const Matrix& q, const Matrix& k, const Matrix& v,
         for (size_t j = 0; j < p.size(); ++j) delta += (p[j] /= sum) * dp[j];
         e.lse[row * s.heads + h] = max + std::log(sum);
         for (size_t j = 0; j < p.size(); ++j) {
-          const double ds = p[j] * (dp[j] - delta) * s.scale;
+          const double ds = p[j] * (dp[j] - delta) * s.scale * cap_slope[j];
           for (int64_t x = 0; x < d; ++x) {
             const int64_t key = at(first + j) + x;
             e.out[row * q_cols + h * d + x] += p[j] * v[key];

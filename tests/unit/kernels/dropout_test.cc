@@ -3,13 +3,13 @@
 namespace ftune::test {
 namespace {
 
-constexpr DropoutArgs kArgs = {.probability = 0.3f,
-                               .seed = 0x123456789abcdefull,
-                               .step = 7,
-                               .site = 12,
-                               .first_token = (int64_t{1} << 33) + 5};
+const DropoutArgs kArgs = {.probability = 0.3f,
+                           .seed = 0x123456789abcdefull,
+                           .step = 7,
+                           .site = 12,
+                           .first_token = (int64_t{1} << 33) + 5};
 
-// As dropout.h states it.
+// As draws.h states it.
 bool Kept(const DropoutArgs& args, int64_t row, int64_t column) {
   const auto words = Philox(args.seed, args.step, args.site);
   const auto block = Philox(uint64_t{words[1]} << 32 | words[0], args.first_token + row, column / 4);

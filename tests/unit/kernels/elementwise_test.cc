@@ -175,5 +175,46 @@ TEST_CASE("zero, add, scale and bias") {
   });
 }
 
+TEST_CASE("soft cap") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      for (const float range : {0.01f, 1.0f, 30.0f, 1000.0f}) {
+        CAPTURE(cols);
+        CAPTURE(range);
+        const Tensor x = device.Random(3, cols, 1, 6, range);
+        Matrix expected = Values(x);
+        for (double& value : expected) value = 30 * std::tanh(value / 30);
+        device.backend.SoftCap({}, 30.0f, x);
+        CHECK(ErrorInEps(x, expected) <= 4);
+      }
+    }
+    const Tensor x = device.Empty(1, 5);
+    const float values[] = {kInf, -kInf, 1e30f, 0.0f, kNan};
+    std::copy_n(values, 5, x.f32());
+    device.backend.SoftCap({}, 30.0f, x);
+    CHECK(ErrorInEps(x.Cols(0, 4), {30, -30, 30, 0}) <= 1);
+    CHECK(std::isnan(x.f32()[4]));
+  });
+}
+
+TEST_CASE("columns scaled, apart and in place") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      CAPTURE(cols);
+      const Tensor x = device.Random(5, cols, 1, 6), factor = device.Random(1, cols, 2);
+      const Tensor y = device.Empty(5, cols, 2);
+      const Matrix factors = Values(factor);
+      Matrix expected = Values(x);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] *= factors[i % cols];
+      device.backend.ColumnScale({}, factor, x, y);
+      CHECK(ErrorInEps(y, expected) <= 0.5);
+      device.backend.ColumnScale({}, factor, x, x);
+      CHECK(SameBits(x, y));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ftune::test

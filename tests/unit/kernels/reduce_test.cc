@@ -57,9 +57,9 @@ TEST_CASE("sums of squares do not depend on the number of threads") {
 
 TEST_CASE("clipping as torch.nn.utils.clip_grad_norm_") {
   Device device;
-  const auto scale = [&](double sum, float max_norm) {
+  const auto scale = [&](double sum, float max_norm, double loss_scale = 1.0) {
     const Tensor out = device.Empty(1, 1);
-    device.backend.ClipScale({}, device.Double(sum), max_norm, out);
+    device.backend.ClipScale({}, device.Double(sum), loss_scale, max_norm, out);
     return *out.f32();
   };
   CHECK(scale(0.25, 1.0f) == 1.0f);
@@ -68,6 +68,56 @@ TEST_CASE("clipping as torch.nn.utils.clip_grad_norm_") {
   CHECK(scale(16.0, 4.0f) < 1.0f);  // the 1e-6 shows at the limit
   CHECK(std::isnan(scale(std::nan(""), 1.0f)));
   CHECK(scale(std::numeric_limits<double>::infinity(), 1.0f) == 0.0f);
+  // The norm is that of the gradients before they were scaled, and the scale is taken out of them.
+  CHECK(scale(16.0 * 64, 1.0f, 8.0) == static_cast<float>(1.0 / (4.0 + 1e-6) / 8.0));
+  CHECK(scale(0.25 * 64, 1.0f, 8.0) == 0.125f);
+  CHECK(scale(16.0 * 64, kInf, 8.0) == 0.125f);
+}
+
+TEST_CASE("norms of rows") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      CAPTURE(cols);
+      const Tensor x = device.Random(70, cols, 1, 6), norms = device.Empty(1, 70);
+      const Matrix xs = Values(x);
+      Matrix expected(70, 0.0);
+      for (size_t i = 0; i < xs.size(); ++i) expected[i / cols] += xs[i] * xs[i];
+      for (double& value : expected) value = std::sqrt(value);
+      device.backend.RowNorms({}, x, norms);
+      CHECK(ErrorInEps(norms, expected) <= 0.51);
+    }
+  });
+}
+
+TEST_CASE("products summed over rows") {
+  ForEachTarget([] {
+    Device device;
+    for (const int64_t cols : kSizes) {
+      for (const int64_t rows : {0, 1, 63, 200}) {
+        CAPTURE(cols);
+        CAPTURE(rows);
+        const Tensor a = device.Random(rows, cols, 1, 6), b = device.Random(rows, cols, 2, 2);
+        const Tensor out = device.Random(1, cols, 3);
+        const Matrix as = Values(a), bs = Values(b);
+        Matrix expected = Values(out);
+        for (size_t i = 0; i < as.size(); ++i) expected[i % cols] += as[i] * bs[i];
+        device.backend.ColumnDot({}, a, b, out);
+        CHECK(ErrorInEps(out, expected, 8.0) <= 4);
+      }
+    }
+  });
+}
+
+TEST_CASE("products summed over many rows do not depend on the number of threads") {
+  Device one(1), three(3);
+  std::vector<Tensor> sums;
+  for (Device* device : {&one, &three}) {
+    const Tensor out = device->Filled(1, 33, 1.0f);
+    device->backend.ColumnDot({}, device->Random(5000, 33, 1), device->Random(5000, 33, 2), out);
+    sums.push_back(out);
+  }
+  CHECK(SameBits(sums[0], sums[1]));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ data:
     - {path: b.jsonl, format: messages, weight: 0.5}
   val_set_size: 0.1
   packing: off
-train: {max_steps: 0, num_epochs: 2.5, seed: 0, freeze: [".*embed.*"]}
+train: {max_steps: 0, num_epochs: 2.5, seed: 0}
 optimizer: {learning_rate: 2e-5, max_grad_norm: null, lr_scheduler: LINEAR, warmup_steps: 0}
 precision: {weights: bf16, loss_scale: dynamic}
 parallel: {schedule: my.csv, stages: [8, 7]}
@@ -81,7 +81,8 @@ launch: {hosts: [n1, {host: n2, slots: 4}], slurm: {time: 04:00:00, extra: ["--x
   CHECK(recipe.train.max_steps == 0);  // 0 is a value
   CHECK(recipe.train.num_epochs == 2.5);
   CHECK(recipe.train.seed == 0);
-  CHECK(recipe.train.freeze == std::vector<std::string>{".*embed.*"});
+  CHECK(Load(std::string(kMinimal) + "train: {freeze: [\".*embed.*\"]}\n").train.freeze ==
+        std::vector<std::string>{".*embed.*"});
   CHECK(recipe.optimizer.learning_rate == 2e-5);
   CHECK_FALSE(recipe.optimizer.max_grad_norm.has_value());
   CHECK(recipe.optimizer.lr_scheduler == LrSchedulerName::kLinear);
@@ -161,7 +162,8 @@ train:
         "count as the "
         "same)\n"
         "r.yaml:9: error: train.eval_on_start: found maybe, expected true or false\n"
-        "r.yaml:11: error: optimizer.name: found adamv, expected one of adamw, sgd; did you mean adamw?\n"
+        "r.yaml:11: error: optimizer.name: found adamv, expected one of adamw, sgd, lion, adafactor, muon, "
+        "adamw_8bit; did you mean adamw?\n"
         "r.yaml:12: error: unheard: unknown key; `ftune recipe --reference` lists the keys\n"
         "r.yaml:13: error: train: given twice (first on line 6); put its keys into one section\n"
         "command line: error: train.max_steps: found -1, expected null or a whole number of 0 or more");
@@ -242,7 +244,7 @@ TEST_CASE("wrong types") {
   CHECK(wrong("train", "eval_on_start", "1") == "found 1, expected true or false");
   CHECK(wrong("train", "eval_steps", "0") == "found 0, expected null or a whole number of 1 or more");
   CHECK(wrong("optimizer", "learning_rate", "fast") == "found fast, expected auto or a number of 0 or more");
-  CHECK(wrong("optimizer", "beta1", "1") == "found 1, expected a number from 0 to below 1");
+  CHECK(wrong("optimizer", "beta1", "1") == "found 1, expected auto or a number from 0 to below 1");
   CHECK(wrong("optimizer", "min_lr_ratio", "1.1") == "found 1.1, expected a number from 0 to 1");
   CHECK(wrong("optimizer", "max_grad_norm", "0") == "found 0, expected null or a number above 0");
   CHECK(wrong("optimizer", "weight_decay", ".inf") == "found .inf, expected a number of 0 or more");
@@ -264,6 +266,15 @@ TEST_CASE("wrong types") {
   CHECK(ErrorOf("model: {path: m}\ndata: {train: d, val_set_size: 1.5}\n") ==
         "r.yaml:2: error: data.val_set_size: found 1.5, expected a share from 0 to below 1, or a whole "
         "number of samples");
+  CHECK(ErrorWith("adapter: {rank_pattern: {q_proj: 0}}\n") ==
+        "r.yaml:3: error: adapter.rank_pattern.q_proj: found 0, expected a whole number from 1 to 65536");
+  CHECK(wrong("adapter", "rank_pattern", "[q_proj]") ==
+        "found a list, expected a map of regular expressions and ranks");
+  CHECK(ErrorWith("adapter: {alpha_pattern: {a: 1, a: 2}}\n") ==
+        "r.yaml:3: error: adapter.alpha_pattern.a: given twice (first on line 3); keep one");
+  CHECK(wrong("adapter", "lora_r", "0") == "found 0, expected a whole number from 1 to 65536");
+  CHECK(wrong("adapter", "lora_alpha", "0") == "found 0, expected auto or a number above 0");
+  CHECK(wrong("adapter", "lora_dropout", "1") == "found 1, expected a number from 0 to below 1");
   CHECK(wrong("adapter", "target_modules", "[]") ==
         "found an empty list, expected all-linear, a list of module names, or a regular expression");
   CHECK(ErrorOf("model: {path: m}\ndata: {train: []}\n") ==

@@ -80,6 +80,27 @@ TEST_CASE("what is auto") {
   CHECK(Resolved("adapter: {kind: qlora, quantize: fp4}\n").adapter->quantize == Quantization::kFp4);
 }
 
+TEST_CASE("an optimizer gets the numbers that it has, and no others") {
+  const auto numbers = [](const std::string& name) {
+    const OptimizerSection o = Resolved("optimizer: {name: " + name + "}\n").optimizer;
+    return std::vector<Auto<double>>{o.beta1, o.beta2, o.eps, o.momentum};
+  };
+  using Numbers = std::vector<Auto<double>>;
+  CHECK(numbers("adamw") == Numbers{0.9, 0.999, 1e-8, {}});
+  CHECK(numbers("adamw_torch_fused") == numbers("adamw"));
+  CHECK(numbers("adamw_8bit") == numbers("adamw"));
+  CHECK(numbers("adamw_bnb_8bit") == numbers("adamw"));
+  CHECK(numbers("lion") == Numbers{0.9, 0.99, {}, {}});
+  CHECK(numbers("sgd") == Numbers{{}, {}, {}, 0.0});
+  CHECK(numbers("adafactor") == Numbers{{}, {}, {}, {}});
+  CHECK(numbers("muon") == Numbers{0.9, 0.999, 1e-8, 0.95});
+  const OptimizerSection zero =
+      Resolved("optimizer: {name: muon, beta1: 0, beta2: 0, momentum: 0}\n").optimizer;
+  CHECK(zero.beta1 == 0);
+  CHECK(zero.beta2 == 0);
+  CHECK(zero.momentum == 0);
+}
+
 TEST_CASE("what is given stays") {
   const Recipe recipe = Resolved(
       "output_dir: o\noptimizer: {learning_rate: 0, warmup_ratio: 0}\nadapter: {lora_alpha: 1}\n"
@@ -168,6 +189,13 @@ TEST_CASE("the mesh") {
                   "most 1000000 ranks") != std::string::npos);
 }
 
+TEST_CASE("the learning rate of an embedding's adapter belongs to LoRA+") {
+  CHECK_FALSE(Resolved("adapter: {}\n").adapter->loraplus_lr_embedding.has_value());
+  CHECK(Resolved("adapter: {loraplus_lr_ratio: 4}\n").adapter->loraplus_lr_embedding == 1e-6);
+  CHECK(Resolved("adapter: {loraplus_lr_ratio: 4, loraplus_lr_embedding: 0}\n")
+            .adapter->loraplus_lr_embedding == 0.0);
+}
+
 TEST_CASE("keys that contradict each other") {
   CHECK(LoadError("optimizer:\n  warmup_ratio: 0\n  warmup_steps: 0\n") ==
         "r.yaml:5: error: optimizer.warmup_steps: given together with optimizer.warmup_ratio; keep one, or "
@@ -185,8 +213,31 @@ TEST_CASE("keys that contradict each other") {
   broken("checkpoint: {save_steps: 1, saves_per_epoch: 2}\n", "checkpoint.saves_per_epoch");
   broken("launch: {hosts: [a], hostfile: b}\n", "launch.hostfile");
   broken("adapter: {kind: qlora, quantize: none}\n", "adapter.quantize");
+  broken("adapter: {}\ntrain: {freeze: [x]}\n", "train.freeze");
+  broken("adapter: {loraplus_lr_embedding: 1e-5}\n", "adapter.loraplus_lr_embedding");
+  broken("adapter: {target_modules: 'a(b'}\n", "adapter.target_modules");
+  broken("adapter: {rank_pattern: {'*': 2}}\n", "adapter.rank_pattern");
+  broken("adapter: {alpha_pattern: {'a)|(b': 2}}\n", "adapter.alpha_pattern");
+  broken("train: {freeze: ['[']}\n", "train.freeze");
   broken("optimizer: {lr_scheduler: constant, min_lr_ratio: 0.1}\n", "optimizer.min_lr_ratio");
   broken("precision: {loss_scale: 8}\n", "precision.loss_scale");
+  for (const std::string weights : {"auto", "fp32", "fp16"}) {
+    broken("precision: {master: none, weights: " + weights + "}\n", "precision.master");
+  }
+  CHECK(LoadError("precision: {master: none, weights: bf16}\n") == "");
+  for (const std::string name : {"sgd", "adafactor"}) {
+    broken("optimizer: {beta1: 0, name: " + name + "}\n", "optimizer.beta1");
+    broken("optimizer: {beta2: 0, name: " + name + "}\n", "optimizer.beta2");
+  }
+  for (const std::string name : {"sgd", "adafactor", "lion"}) {
+    broken("optimizer: {eps: 1, name: " + name + "}\n", "optimizer.eps");
+  }
+  for (const std::string name : {"adamw", "adafactor", "lion", "adamw_8bit"}) {
+    broken("optimizer: {momentum: 0, name: " + name + "}\n", "optimizer.momentum");
+    broken("optimizer: {adjust_lr: original, name: " + name + "}\n", "optimizer.adjust_lr");
+  }
+  CHECK(LoadError(
+            "optimizer: {name: muon, beta1: 0, beta2: 0, eps: 1, momentum: 0, adjust_lr: original}\n") == "");
   broken("parallel: {sequence_parallel: true}\n", "parallel.sequence_parallel");
   broken("model.rope_scaling: 1\n", "model.rope_scaling");
   const auto data = [](const std::string& text) {
@@ -224,45 +275,20 @@ TEST_CASE("what this version does not have is refused by name") {
         "dir/my.run.yaml:3: error: parallel.tensor: this version of ftune does not have this value; found 2, "
         "expected 1; "
         "one rank uses all cores");
-  for (const std::string text : {"model: {rope_scaling: {rope_type: yarn}}",
-                                 "adapter: {kind: qlora}",
-                                 "adapter: {quantize: int8}",
-                                 "adapter: {use_dora: true}",
-                                 "adapter: {use_rslora: true}",
-                                 "adapter: {loraplus_lr_ratio: 2}",
-                                 "adapter: {modules_to_save: [lm_head]}",
-                                 "train: {neftune_noise_alpha: 5}",
-                                 "train: {sample_prompts: [a]}",
-                                 "precision: {weights: fp16}",
-                                 "precision: {master: none}",
-                                 "memory: {offload: optimizer}",
-                                 "parallel: {data: 2}",
-                                 "parallel: {pipeline: 2}",
-                                 "parallel: {context: 2}",
-                                 "parallel: {zero: 1}",
-                                 "parallel: {schedule: gpipe}",
-                                 "parallel: {compression: int8}",
-                                 "parallel: {virtual_stages: 2}",
-                                 "checkpoint: {save_steps: 5}",
-                                 "checkpoint: {saves_per_epoch: 5}",
-                                 "checkpoint: {keep_last: 5}",
-                                 "checkpoint: {stop_after: 5m}",
-                                 "checkpoint: {async: false}",
-                                 "launch: {kind: ssh}",
-                                 "launch: {kind: slurm}",
-                                 "launch: {hosts: [a]}",
-                                 "launch: {hostfile: a}",
-                                 "launch: {device: cuda}",
-                                 "launch: {ranks_per_host: 2}",
-                                 "launch: {slurm: {nodes: 2}}",
-                                 "log: {tensorboard: true}",
-                                 "log: {hook: a}"}) {
+  for (const std::string text : {"memory: {offload: parameters}", "parallel: {data: 2}",
+                                 "parallel: {pipeline: 2}",       "parallel: {context: 2}",
+                                 "parallel: {zero: 1}",           "parallel: {schedule: gpipe}",
+                                 "parallel: {compression: int8}", "parallel: {virtual_stages: 2}",
+                                 "checkpoint: {save_steps: 5}",   "checkpoint: {saves_per_epoch: 5}",
+                                 "checkpoint: {keep_last: 5}",    "checkpoint: {stop_after: 5m}",
+                                 "checkpoint: {async: false}",    "launch: {kind: ssh}",
+                                 "launch: {kind: slurm}",         "launch: {hosts: [a]}",
+                                 "launch: {hostfile: a}",         "launch: {device: cuda}",
+                                 "launch: {ranks_per_host: 2}",   "launch: {slurm: {nodes: 2}}",
+                                 "log: {tensorboard: true}",      "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
-    const bool is_model = section == "model";
-    absl::StatusOr<LoadedRecipe> loaded =
-        is_model ? LoadRecipeText("base_model: m\ndata: {train: d}\n" + text, "r.yaml")
-                 : LoadRecipeText(kMinimal + text, "r.yaml");
+    const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + text, "r.yaml");
     REQUIRE(loaded.ok());
     const absl::Status status = CheckAvailable(*loaded);
     CHECK(status.message().find("r.yaml:3: error: " + section + ".") == 0);
@@ -284,7 +310,9 @@ TEST_CASE("formats of data that this version does not have") {
 
 TEST_CASE("what this version has passes, before and after it is resolved") {
   LoadedRecipe loaded = Load(
-      "adapter: {target_modules: [q_proj]}\ntrain: {freeze: [x], max_steps: 3}\nprecision: {weights: bf16}\n"
+      "adapter: {target_modules: [q_proj], use_dora: true, use_rslora: true, loraplus_lr_ratio: 2, "
+      "modules_to_save: [lm_head], rank_pattern: {q_proj: 2}}\ntrain: {max_steps: 3}\nprecision: {weights: "
+      "bf16}\n"
       "memory: {activation_checkpointing: selective}\noptimizer: {name: sgd}\nlaunch: {threads: 2}\n");
   CHECK(CheckAvailable(loaded).message() == "");
   REQUIRE(Resolve(loaded, {.cores = 2}).ok());

@@ -25,6 +25,7 @@ Recipe Full() {
   r.output_dir = "runs/a b #1: é";
   r.model = {.path = "true",
              .init_from = "null",
+             .added_tokens = {"<a>", "- b"},
              .rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3,
                                          .factor = 32.1,
                                          .low_freq_factor = 1.5,
@@ -37,10 +38,13 @@ Recipe Full() {
                      .lora_alpha = 0.1 + 0.2,
                      .lora_dropout = 1.0 / 3,
                      .target_modules = {.kind = TargetModules::Kind::kRegex, .regex = ".*\\.(q|v)_\"proj'$"},
+                     .rank_pattern = {{"z.*\\.q_proj: x", 3}, {"null", 5}, {"a b", 7}},
+                     .alpha_pattern = {{"[kv]_proj", 0.1}, {"a", 4}},
                      .modules_to_save = {"lm_head", "12", ""},
                      .use_rslora = true,
                      .use_dora = true,
-                     .loraplus_lr_ratio = 16};
+                     .loraplus_lr_ratio = 16,
+                     .loraplus_lr_embedding = 1e-5};
   r.adapter->modules_to_save.pop_back();
   r.data = {.train = {{.path = "a, b", .format = DataFormat::kShareGpt, .weight = 1e-7}, {.path = "[x]"}},
             .eval = {},
@@ -62,14 +66,18 @@ Recipe Full() {
              .eval_on_start = false,
              .early_stopping_patience = 2,
              .sample_prompts = {"- hi", "a: b", "# c"},
-             .freeze = {"^model\\.embed", "*"},
+             .sample_max_new_tokens = 7,
+             .freeze = {},
              .neftune_noise_alpha = 0,
+             .label_smoothing = 0.25,
              .seed = std::numeric_limits<int64_t>::max()};
-  r.optimizer = {.name = OptimizerName::kSgd,
+  r.optimizer = {.name = OptimizerName::kMuon,
                  .learning_rate = 2e-5,
                  .beta1 = 0,
                  .beta2 = 0.95,
                  .eps = 5e-324,
+                 .momentum = 0,
+                 .adjust_lr = AdjustLr::kOriginal,
                  .weight_decay = 0.1,
                  .lr_scheduler = LrSchedulerName::kLinear,
                  .min_lr_ratio = 1,
@@ -77,7 +85,7 @@ Recipe Full() {
                  .warmup_steps = 0,
                  .max_grad_norm = {}};
   r.precision = {.weights = WeightType::kFp16,
-                 .master = MasterWeights::kNone,
+                 .master = MasterWeights::kFp32,
                  .gradients = GradientType::kFp32,
                  .loss_scale = 65536};
   r.parallel = {.data = 2,
@@ -130,6 +138,9 @@ TEST_CASE("a recipe written and read is the same") {
   Recipe adapter = Minimal();
   adapter.adapter.emplace().kind = AdapterKind::kQlora;
   CheckRoundTrip(adapter);
+  Recipe frozen = Minimal();
+  frozen.train.freeze = {"^model\\.embed", "a|b: c"};
+  CheckRoundTrip(frozen);
 }
 
 TEST_CASE(
@@ -137,8 +148,9 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
-                          key.name == "optimizer.warmup_ratio" || key.name == "checkpoint.save_steps" ||
-                          key.name == "launch.hostfile" || key.name == "precision.gradients";
+                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
+                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
+                          key.name == "precision.gradients" || key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
@@ -163,7 +175,9 @@ TEST_CASE("the written form") {
   Recipe recipe = Minimal();
   recipe.optimizer.learning_rate = 2e-5;
   const std::string yaml = ToYaml(recipe);
-  CHECK(yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  rope_scaling: null\n"));
+  CHECK(
+      yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  added_tokens: []\n  "
+                       "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
   CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);

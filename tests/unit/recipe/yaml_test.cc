@@ -37,7 +37,7 @@ TEST_CASE("anchors and merge keys") {
   CHECK(Flow("a: &x [1, 2]\nb: *x") == "{a: [1, 2], b: [1, 2]}");
   CHECK(Flow("base: &b {r: 8, s: 1}\nuse:\n  <<: *b\n  r: 16") == "{base: {r: 8, s: 1}, use: {r: 16, s: 1}}");
   CHECK(Flow("a: &a {x: 1}\nb: &b {x: 2, y: 2}\nc: {<<: [*a, *b]}") ==
-        "{a: {x: 1}, b: {x: 2, y: 2}, c: {x: 1, y: 2}}");
+        "{a: {x: 1}, b: {x: 2, \"y\": 2}, c: {x: 1, \"y\": 2}}");
   CHECK(ErrorOf("a: {<<: 3}") ==
         "f:1: error: <<: only maps can be merged; write `<<: *name` of a map's anchor");
 }

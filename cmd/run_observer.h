@@ -1,0 +1,35 @@
+// Sends what a run reports to its log and to the display, and acts on its evaluations.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "cmd/prompt.h"
+#include "cmd/report/progress.h"
+#include "cmd/report/run_log.h"
+#include "engine/train/reports.h"
+
+namespace ftune {
+
+class RunObserver final : public TrainObserver {
+ public:
+  RunObserver(RunLog& log, Progress& progress) : log_(log), progress_(progress) {}
+
+  // Asked at each evaluation.
+  using Answers = std::function<absl::StatusOr<std::vector<PromptAnswer>>()>;
+  void set_answers(Answers answers) { answers_ = std::move(answers); }
+  // Called at each evaluation that is the best so far.
+  void set_on_best(std::function<absl::Status(int64_t step)> on_best) { on_best_ = std::move(on_best); }
+
+  void OnStep(const StepReport& report) override;
+  void OnSkip(const SkipReport& report) override;
+  absl::Status OnEval(const EvalReport& report) override;
+
+ private:
+  RunLog& log_;
+  Progress& progress_;
+  Answers answers_;
+  std::function<absl::Status(int64_t)> on_best_;
+};
+
+}  // namespace ftune

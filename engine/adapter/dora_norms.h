@@ -1,0 +1,14 @@
+// The norms that DoRA's magnitudes stand against.
+#pragma once
+
+#include "engine/adapter/lora_values.h"
+#include "engine/backend/backend.h"
+
+namespace ftune {
+
+// norms [1, out] = ‖W + scale B A‖ over the inputs of each output. `weight` is the base's, of any type, as it
+// is stored; at most 16 MiB of it are in f32 at a time.
+void DoraNorms(Backend& backend, Stream stream, const LoraModule& lora, const LoraValues& values,
+               const Tensor& weight, const Tensor& norms);
+
+}  // namespace ftune
