@@ -173,6 +173,53 @@ TEST_CASE("gguf output: the tokenizer's metadata") {
   }
 }
 
+TEST_CASE("gguf output: BOS and EOS around the text, and the name of the way to split it") {
+  const auto write = [](const std::string& parts, const TempFolder& folder) {
+    const ModelFiles base =
+        Copy(folder, "llama", R"({"added_tokens": [{"id": 4, "content": "<s>"}], )" + parts + "}");
+    const absl::Status status = WriteGgufModel(base, folder / "m.gguf", Tensors(base), DType::kF32);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    return *GgufFile::Open(folder / "m.gguf");
+  };
+  const std::string split =
+      R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "behavior": "Isolated",
+         "pattern": {"Regex": "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+         {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]}, )";
+  const std::string ends =
+      R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+         {"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [4]}}}, )";
+  {
+    TempFolder folder;
+    const GgufFile file = write(split + ends + R"("model": {"type": "BPE", "ignore_merges": true,
+                                                            "vocab": {"a": 0}, "merges": []})",
+                                folder);
+    CHECK(*file.String("tokenizer.ggml.pre") == "llama-bpe");
+    CHECK(*file.Bool("tokenizer.ggml.add_bos_token"));
+    CHECK_FALSE(*file.Bool("tokenizer.ggml.add_eos_token"));
+    CHECK(*file.Int("tokenizer.ggml.bos_token_id") == 4);
+  }
+  TempFolder folder;  // the same pattern, but merges count
+  const GgufFile file = write(split + R"("model": {"type": "BPE", "vocab": {"a": 0}, "merges": []})", folder);
+  CHECK(*file.String("tokenizer.ggml.pre") == "dbrx");
+  CHECK_FALSE(*file.Bool("tokenizer.ggml.add_bos_token"));
+}
+
+TEST_CASE("gguf output: the head of a tied model is written once") {
+  TempFolder folder;
+  const ModelFiles base = Copy(folder, "llama3");
+  REQUIRE(base.config.tied_head);
+  std::vector<OutputTensor> tensors = Tensors(base);
+  const auto embedding = std::find_if(tensors.begin(), tensors.end(), [](const OutputTensor& tensor) {
+    return tensor.name == "model.embed_tokens.weight";
+  });
+  OutputTensor head = *embedding;
+  head.name = "lm_head.weight";
+  tensors.push_back(head);
+  REQUIRE(WriteGgufModel(base, folder / "m.gguf", tensors, DType::kF32).ok());
+  CHECK(GgufFile::Open(folder / "m.gguf")->FindTensor("output.weight") == nullptr);
+}
+
 TEST_CASE("gguf output: of a GGUF base, general and tokenizer metadata stay as they are") {
   TempFolder folder;
   const ModelFiles chat = Copy(folder, "tiny-chat");
