@@ -22,6 +22,10 @@ std::string HintFor(int error) {
       return "free some space or choose another folder";
     case EROFS:
       return "choose a folder that can be written";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f)";
+    case EIO:
+      return "check the disk";
     default:
       return "";
   }

@@ -147,7 +147,7 @@ class TrainRun {
           .rows = data_.added->rows(), .known = data_.added->known, .ids = data_.added->ids};
       model_plan.options.tokenizer_folder = data_.tokenizer_folder->path();
     }
-    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan));
+    FTUNE_RETURN_IF_ERROR(PrepareModel(model_plan, folder->paths()));
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
@@ -174,6 +174,11 @@ class TrainRun {
       evaluation_.emplace(std::move(evaluation));
       progress_.Say(StrCat("evaluation: ", DescribeDataset(*data_.evaluation)));
     }
+    FTUNE_ASSIGN_OR_RETURN(
+        PromptSampler sampler,
+        PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
+                              recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get()));
+    sampler_.emplace(std::move(sampler));
     return absl::OkStatus();
   }
 
@@ -185,7 +190,7 @@ class TrainRun {
                      {"exit", 0}}};
   }
 
-  absl::Status PrepareModel(const ModelPlan& model_plan) {
+  absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
@@ -200,8 +205,26 @@ class TrainRun {
                        {.ratio = *adapter.loraplus_lr_ratio,
                         .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
     }
-    optimizer_.emplace(*backend_, Stream(), *model_.model, ToOptimizerOptions(recipe()));
+    FTUNE_RETURN_IF_ERROR(MakeOptimizer(paths));
     model_.model->AllocateGradients(*backend_, Stream());
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeOptimizer(const RunPaths& paths) {
+    const OptimizerOptions options = ToOptimizerOptions(recipe());
+    if (recipe().memory.offload == Offload::kNone) {
+      optimizer_ = std::make_unique<Optimizer>(*backend_, Stream(), *model_.model, options);
+      return absl::OkStatus();
+    }
+    FTUNE_ASSIGN_OR_RETURN(optimizer_, Optimizer::CreateOffloaded(*backend_, Stream(), *model_.model, options,
+                                                                  {.disk = {.folder = paths.folder}}));
+    if (const StateDisk* disk = optimizer_->disk()) {
+      progress_.Say(absl::StrFormat("optimizer states: %.1f MiB in %s (%s)",
+                                    static_cast<double>(disk->file_bytes()) / (1 << 20),
+                                    paths.folder.string(), disk->method()));
+    } else {
+      progress_.Say("memory.offload: this optimizer keeps nothing, so nothing is moved");
+    }
     return absl::OkStatus();
   }
 
@@ -230,9 +253,8 @@ class TrainRun {
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
     log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
     RunObserver observer(log, progress_);
-    FTUNE_ASSIGN_OR_RETURN(const PromptSampler sampler, MakeSampler());
-    if (!sampler.empty()) {
-      observer.set_answers([&] { return sampler.Answer(*backend_, Stream(), *model_.model); });
+    if (!sampler_->empty()) {
+      observer.set_answers([this] { return sampler_->Answer(*backend_, Stream(), *model_.model); });
     }
     // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
     const bool keeps_best = recipe().train.early_stopping_patience.has_value();
@@ -283,11 +305,6 @@ class TrainRun {
     return result;
   }
 
-  absl::StatusOr<PromptSampler> MakeSampler() const {
-    return PromptSampler::Create(recipe().train.sample_prompts, recipe().train.sample_max_new_tokens,
-                                 recipe().data.sequence_len, *data_.tokenizer, data_.chat_template.get());
-  }
-
   absl::StatusOr<CommandResult> TestLearningRates(const RunPaths& paths) {
     LrRangeTest test(progress_);
     TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
@@ -310,10 +327,11 @@ class TrainRun {
   RunData data_;
   std::optional<DataPlan> plan_;
   std::optional<DataPlan> evaluation_;
+  std::optional<PromptSampler> sampler_;
   std::optional<StopSignal> stop_;
   std::unique_ptr<Backend> backend_;
   LoadedModel model_;
-  std::optional<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace

@@ -36,7 +36,10 @@ std::vector<Limit> Limits() {
       {"parallel.virtual_stages"},
       {"parallel.stages"},
       {"parallel.compression"},
-      {"memory.offload", {}, "set memory.activation_checkpointing: full, or train a lora adapter"},
+      {"memory.offload",
+       {"none", "optimizer"},
+       "every step reads all parameters three times; set memory.activation_checkpointing: full, or train a "
+       "lora adapter"},
       {"checkpoint.save_steps", {}, "weights are saved at the end and when the run is interrupted"},
       {"checkpoint.saves_per_epoch", {}, "weights are saved at the end and when the run is interrupted"},
       {"checkpoint.keep_last"},

@@ -34,12 +34,12 @@ void AddModel(KeyTable& table) {
       {MakeField("path", &S::path, TextType("a path"),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
-       MakeField("init_from", &S::init_from, NullOr(Path()),
-                 "A checkpoint to start from: its weights only."),
-       MakeField("added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
-                 "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
-                 "trained and saved, with an adapter too.",
-                 {"tokens", "add_tokens"})});
+       MakeField("init_from", &S::init_from, NullOr(Path()), "A checkpoint to start from: its weights only."),
+       MakeField(
+           "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
+           "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
+           "trained and saved, with an adapter too.",
+           {"tokens", "add_tokens"})});
 
   table.SetRequired("model.path");
 
@@ -231,8 +231,8 @@ void AddOptimizer(KeyTable& table) {
        MakeField(
            "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
            "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
-           "muon; "
-           "lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' size) one "
+           "muon; lion wants a smaller one, sgd and adafactor (whose steps are relative to the weights' "
+           "size) one "
            "of 1e-3 and more."),
        MakeField("beta1", &S::beta1, AutoOr(NumberType({.min = 0, .below = 1})),
                  "AdamW: decay of the first moment; Lion: of the momentum in an update. auto: 0.9.",
@@ -325,11 +325,13 @@ void AddMemory(KeyTable& table) {
                  "block, or only "
                  "what is cheap (selective).",
                  {"gradient_checkpointing"}),
-       MakeField("offload", &S::offload,
-                 OneOf<Offload>({{{"none"}, Offload::kNone},
-                                 {{"optimizer"}, Offload::kOptimizer},
-                                 {{"parameters"}, Offload::kParameters}}),
-                 "What is kept outside the device's memory.")});
+       MakeField(
+           "offload", &S::offload,
+           OneOf<Offload>({{{"none"}, Offload::kNone},
+                           {{"optimizer"}, Offload::kOptimizer},
+                           {{"parameters"}, Offload::kParameters}}),
+           "What is kept outside the device's memory: the optimizer's states and the master copies of the "
+           "weights (optimizer). On the CPU that is a file without a name in output_dir.")});
 }
 
 void AddCheckpoint(KeyTable& table) {

@@ -15,8 +15,8 @@ namespace ftune {
 // express it. `file` is named in errors.
 absl::StatusOr<const Family*> CheckGgufFamily(const ModelConfig& config, const std::string& file);
 
-// What llama.cpp knows of Gemma and GGUF does not store (its llama-model.cpp): scores are divided by the root of
-// the head's size, in the largest models by that of their hidden size a head.
+// What llama.cpp knows of Gemma and GGUF does not store (its llama-model.cpp): scores are divided by the root
+// of the head's size, in the largest models by that of their hidden size a head.
 float GgufAttentionScale(const ModelConfig& config, const Family& family);
 
 // general.*, ARCHITECTURE.* and tokenizer.*. Of a GGUF base, general.* (but for what describes the file

@@ -28,8 +28,8 @@ struct Context {
   float label_smoothing = 0.0f;
   Tensor loss;  // [1, 1] f64: the head adds its sum of token losses
 
-  // Where a layer's input is not all of the batch's rows in order but some of them (the head's): their numbers,
-  // [1, rows] i32.
+  // Where a layer's input is not all of the batch's rows in order but some of them (the head's): their
+  // numbers, [1, rows] i32.
   Tensor picked_rows = {};
 
   std::vector<KvCache>* cache = nullptr;  // one per decoder layer, in generation

@@ -72,7 +72,8 @@ void ParameterStore::AllocateGradients(Backend& backend, Stream stream) {
 }
 
 Tensor JoinRows(const std::vector<Tensor>& parts) {
-  if (parts.size() > 1 && parts[0].defined() && IsQuantizedWhole(parts[0].dtype())) return {};
+  if (parts[0].defined() && IsQuantizedWhole(parts[0].dtype()))
+    return parts.size() == 1 ? parts[0] : Tensor();
   int64_t rows = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const Tensor& part = parts[i];

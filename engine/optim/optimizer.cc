@@ -1,124 +1,198 @@
 #include "engine/optim/optimizer.h"
 
 #include <algorithm>
-#include <cassert>
+#include <utility>
+
+#include "base/error.h"
 
 namespace ftune {
+namespace {
 
-Optimizer::Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options)
-    : options_(options), rules_(MakeRules(options)) {
+Tensor ViewOf(const Tensor& piece, const PieceTensor& tensor) {
+  return Tensor(piece.storage(), piece.offset() + tensor.offset, tensor.dtype, 1, tensor.size);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(Backend& backend, Model& model, const OptimizerOptions& options)
+    : backend_(backend), options_(options), rules_(MakeRules(options)) {
   const auto& blocks = model.blocks();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i]->store().has_trainable()) shards_.push_back(MakeShard(backend, stream, *blocks[i], i));
+    if (blocks[i]->store().has_trainable()) shards_.push_back(LayOutShard(*blocks[i], i, rules_, options_));
   }
 }
 
-Optimizer::Shard Optimizer::MakeShard(Backend& backend, Stream stream, const Block& block,
-                                      uint64_t site) const {
-  Shard shard;
-  shard.store = &block.store();
-  shard.site = site;
-  for (const Parameter& p : shard.store->parameters()) {
-    if (p.trainable) shard.parameters.push_back(Place(p, block.hidden(), shard));
-  }
-  for (const PlacedParameter& placed : shard.parameters) AddToRuns(placed, shard);
-
-  const Tensor& values = shard.store->flat_values();
-  if (values.dtype() != DType::kF32 && options_.master) {
-    shard.master = backend.Allocate(1, values.size(), Category::kOptimizer);
-    backend.Convert(stream, values, shard.master);
-  }
-  for (FlatState& flat : shard.state) {
-    flat.tensor = backend.Allocate(flat.spec.dtype, 1, flat.spec.size, Category::kOptimizer);
-    backend.Zero(stream, flat.tensor);
-  }
-  return shard;
-}
-
-Optimizer::PlacedParameter Optimizer::Place(const Parameter& parameter, bool hidden, Shard& shard) const {
-  const auto rule =
-      std::find_if(rules_.begin(), rules_.end(), [&](const auto& r) { return r->Covers(parameter, hidden); });
-  assert(rule != rules_.end());
-  PlacedParameter placed = {&parameter, rule->get(), {}};
-  for (const StateSpec& spec : (*rule)->StateOf(parameter)) {
-    auto flat = std::find_if(shard.state.begin(), shard.state.end(),
-                             [&](const FlatState& s) { return s.spec.name == spec.name; });
-    if (flat == shard.state.end()) flat = shard.state.insert(flat, {{spec.name, spec.dtype, 0}, {}});
-    placed.state.push_back({static_cast<size_t>(flat - shard.state.begin()), flat->spec.size, spec.size});
-    flat->spec.size += spec.size;
-  }
-  return placed;
-}
-
-// Parameters that lie side by side and are treated alike are one run.
-void Optimizer::AddToRuns(const PlacedParameter& placed, Shard& shard) const {
-  const Parameter& p = *placed.parameter;
-  const float decay = p.decay ? options_.weight_decay : 0.0f;
-  if (!shard.runs.empty()) {
-    Run& last = shard.runs.back();
-    if (last.rule == placed.rule && placed.rule->elementwise() && last.group.weight_decay == decay &&
-        last.group.lr_factor == p.lr_factor) {
-      last.group.count += p.size();
-      for (size_t i = 0; i < last.state.size(); ++i) last.state[i].size += placed.state[i].size;
-      return;
+Optimizer::Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options)
+    : Optimizer(backend, model, options) {
+  for (const Shard& shard : shards_) {
+    FlatState& flat = flat_.emplace_back();
+    if (shard.master) {
+      const Tensor& values = shard.store->flat_values();
+      flat.master = backend.Allocate(1, values.size(), Category::kOptimizer);
+      backend.Convert(stream, values, flat.master);
+    }
+    for (const StateSpec& spec : shard.state) {
+      flat.state.push_back(backend.Allocate(spec.dtype, 1, spec.size, Category::kOptimizer));
+      backend.Zero(stream, flat.state.back());
     }
   }
-  shard.runs.push_back({placed.rule, &p, {p.offset, p.size(), decay, p.lr_factor}, placed.state});
 }
 
-void Optimizer::Step(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale) {
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::CreateOffloaded(Backend& backend, Stream stream,
+                                                                      Model& model,
+                                                                      const OptimizerOptions& options,
+                                                                      const OffloadOptions& offload) {
+  std::unique_ptr<Optimizer> optimizer(new Optimizer(backend, model, options));
+  optimizer->pieces_ = CutIntoPieces(optimizer->shards_, offload.piece_bytes);
+  // An optimizer that keeps nothing has nothing to move.
+  if (optimizer->pieces_.empty()) return std::make_unique<Optimizer>(backend, stream, model, options);
+  FTUNE_RETURN_IF_ERROR(optimizer->MoveToDisk(stream, offload));
+  return optimizer;
+}
+
+absl::Status Optimizer::MoveToDisk(Stream stream, const OffloadOptions& offload) {
+  std::vector<int64_t> bytes;
+  for (const Piece& piece : pieces_) bytes.push_back(piece.bytes);
+  FTUNE_ASSIGN_OR_RETURN(disk_, StateDisk::Create(backend_, offload.disk, bytes));
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Shard& shard = *pieces_[i].shard;
+    if (!shard.master) continue;  // all zero, as a new file is
+    FTUNE_RETURN_IF_ERROR(disk_->Fill(i, [&](const Tensor& memory) {
+      backend_.Zero(stream, memory);
+      for (const PiecePart& part : pieces_[i].parts) {
+        backend_.Convert(stream, shard.store->flat_values().Cols(part.begin, part.count),
+                         ViewOf(memory, part.tensors.front()));
+      }
+      backend_.Synchronize(stream);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::Step(Backend& backend, Stream stream, float learning_rate,
+                             const Tensor& gradient_scale) {
   ++updates_;
-  for (const Shard& shard : shards_) {
-    for (const Run& run : shard.runs) Update(backend, stream, shard, run, learning_rate, gradient_scale);
+  if (disk_) return StepOnDisk(backend, stream, learning_rate, gradient_scale);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    for (const ShardRun& run : shards_[i].runs) {
+      const auto [begin, count] = std::pair(run.group.begin, run.group.count);
+      std::vector<Tensor> state;
+      for (const StatePlace& place : run.state) {
+        state.push_back(flat_[i].state[place.tensor].Cols(place.offset, place.size));
+      }
+      const Tensor master = shards_[i].master ? flat_[i].master.Cols(begin, count) : Tensor();
+      Update(backend, stream, shards_[i], run, begin, count, master, std::move(state), learning_rate,
+             gradient_scale);
+    }
   }
+  return absl::OkStatus();
 }
 
-void Optimizer::Update(Backend& backend, Stream stream, const Shard& shard, const Run& run,
+absl::Status Optimizer::StepOnDisk(Backend& backend, Stream stream, float learning_rate,
+                                   const Tensor& gradient_scale) {
+  for (const Piece& piece : pieces_) {
+    FTUNE_ASSIGN_OR_RETURN(const Tensor memory, disk_->Acquire());
+    for (const PiecePart& part : piece.parts) {
+      std::vector<Tensor> state;
+      for (const PieceTensor& tensor : part.tensors) state.push_back(ViewOf(memory, tensor));
+      Tensor master;
+      if (piece.shard->master) {
+        master = state.front();
+        state.erase(state.begin());
+      }
+      Update(backend, stream, *piece.shard, *part.run, part.begin, part.count, master, std::move(state),
+             learning_rate, gradient_scale);
+    }
+    backend.Synchronize(stream);
+    FTUNE_RETURN_IF_ERROR(disk_->Release());
+  }
+  return absl::OkStatus();
+}
+
+void Optimizer::Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run,
+                       int64_t begin, int64_t count, const Tensor& master, std::vector<Tensor> state,
                        float learning_rate, const Tensor& gradient_scale) const {
-  const ParameterGroup& group = run.group;
-  const Tensor values = shard.store->flat_values().Cols(group.begin, group.count);
-  const bool has_master = shard.master.defined();
-  UpdateRun update = {.first = run.first,
-                      .update = {.weights = has_master ? shard.master.Cols(group.begin, group.count) : values,
-                                 .low = has_master ? values : Tensor(),
-                                 .gradients = shard.store->flat_gradients().Cols(group.begin, group.count),
-                                 .gradient_scale = gradient_scale,
-                                 .learning_rate = static_cast<float>(learning_rate * group.lr_factor),
-                                 .weight_decay = group.weight_decay,
-                                 .draws = {.seed = options_.seed,
-                                           .step = static_cast<uint64_t>(updates_),
-                                           .site = shard.site,
-                                           .first = group.begin}},
-                      .state = {},
-                      .step = updates_};
-  for (const StatePlace& place : run.state) {
-    update.state.push_back(shard.state[place.tensor].tensor.Cols(place.offset, place.size));
-  }
-  run.rule->Update(backend, stream, update);
+  const Tensor values = shard.store->flat_values().Cols(begin, count);
+  const bool has_master = master.defined();
+  run.rule->Update(backend, stream,
+                   {.first = run.first,
+                    .update = {.weights = has_master ? master : values,
+                               .low = has_master ? values : Tensor(),
+                               .gradients = shard.store->flat_gradients().Cols(begin, count),
+                               .gradient_scale = gradient_scale,
+                               .learning_rate = static_cast<float>(learning_rate * run.group.lr_factor),
+                               .weight_decay = run.group.weight_decay,
+                               .draws = {.seed = options_.seed,
+                                         .step = static_cast<uint64_t>(updates_),
+                                         .site = shard.site,
+                                         .first = begin}},
+                    .state = std::move(state),
+                    .step = updates_});
 }
 
-std::vector<NamedTensor> Optimizer::StateOf(const Parameter& parameter) const {
+absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& parameter) const {
   std::vector<NamedTensor> all;
-  for (const Shard& shard : shards_) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const Shard& shard = shards_[i];
     for (const PlacedParameter& placed : shard.parameters) {
       if (placed.parameter != &parameter) continue;
-      if (shard.master.defined()) {
-        all.push_back({"master", shard.master.Cols(parameter.offset, parameter.size())});
+      if (disk_) return ReadFromDisk(placed, shard);
+      if (shard.master) {
+        all.push_back({std::string(kMasterName), flat_[i].master.Cols(parameter.offset, parameter.size())});
       }
       for (const StatePlace& place : placed.state) {
-        const FlatState& flat = shard.state[place.tensor];
-        all.push_back({std::string(flat.spec.name), flat.tensor.Cols(place.offset, place.size)});
+        all.push_back({std::string(shard.state[place.tensor].name),
+                       flat_[i].state[place.tensor].Cols(place.offset, place.size)});
       }
     }
   }
   return all;
 }
 
-Tensor Optimizer::StateOf(const Parameter& parameter, std::string_view name) const {
-  for (const NamedTensor& state : StateOf(parameter)) {
+absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedParameter& placed,
+                                                                 const Shard& shard) const {
+  const Parameter& p = *placed.parameter;
+  std::vector<NamedTensor> all;
+  const auto add = [&](std::string_view name, DType dtype, int64_t size) {
+    all.push_back({std::string(name), backend_.Allocate(dtype, 1, size, Category::kBuffers)});
+  };
+  if (shard.master) add(kMasterName, DType::kF32, p.size());
+  for (const StatePlace& place : placed.state) {
+    add(shard.state[place.tensor].name, shard.state[place.tensor].dtype, place.size);
+  }
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].shard != &shard) continue;
+    Tensor memory;
+    for (const PiecePart& part : pieces_[i].parts) {
+      const int64_t begin = std::max(part.begin, p.offset);
+      const int64_t end = std::min(part.begin + part.count, p.offset + p.size());
+      if (begin >= end) continue;
+      if (!memory.defined()) {
+        memory = backend_.Allocate(DType::kU8, 1, disk_->ReadBytes(i), Category::kBuffers);
+        FTUNE_RETURN_IF_ERROR(disk_->Read(i, memory));
+      }
+      for (size_t t = 0; t < part.tensors.size(); ++t) {
+        const Tensor from = ViewOf(memory, part.tensors[t]);
+        const Tensor& to = all[t].tensor;
+        // State that is not one value an element is of a parameter that is never cut.
+        const bool by_element = to.size() == p.size();
+        const Tensor source = by_element ? from.Cols(begin - part.begin, end - begin) : from;
+        const Tensor target = by_element ? to.Cols(begin - p.offset, end - begin) : to;
+        if (!backend_.computes()) continue;
+        const auto bytes = static_cast<size_t>(BytesFor(source.dtype(), source.size()));
+        backend_.Upload(Stream(), {source.bytes(), bytes}, target);
+      }
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<Tensor> Optimizer::StateOf(const Parameter& parameter, std::string_view name) const {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> all, StateOf(parameter));
+  for (const NamedTensor& state : all) {
     if (state.name == name) return state.tensor;
   }
-  return {};
+  return Tensor();
 }
 
 }  // namespace ftune

@@ -1,90 +1,90 @@
 // An optimizer on the blocks' flat shards: it owns the state that its rules ask for and the master copies of
-// low-precision weights.
+// low-precision weights, in memory or, with little of it in memory at a time, on disk.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/model/model.h"
+#include "engine/optim/piece.h"
 #include "engine/optim/rules.h"
+#include "engine/optim/shard.h"
+#include "engine/optim/state_disk.h"
 
 namespace ftune {
-
-// Elements of a flat shard with their own learning rate and decay.
-struct ParameterGroup {
-  int64_t begin = 0;
-  int64_t count = 0;
-  float weight_decay = 0.0f;
-  double lr_factor = 1.0;
-};
 
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
+struct OffloadOptions {
+  StateDisk::Options disk;
+  // Of a piece, three of which are in memory: about a block of a small model.
+  int64_t piece_bytes = int64_t{32} << 20;
+};
+
 class Optimizer {
  public:
   // Takes the trainable parameters of `model` as they are now: weights in low precision get their f32 master
-  // here, so values are loaded before. `model` outlives the optimizer.
+  // here, so values are loaded before. `backend` and `model` outlive the optimizer.
   Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options);
+  // The same, with what it keeps in an unnamed file in the folder. Updates are the same to the bit.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> CreateOffloaded(Backend& backend, Stream stream,
+                                                                    Model& model,
+                                                                    const OptimizerOptions& options,
+                                                                    const OffloadOptions& offload);
 
-  // gradient_scale: [1, 1] f32 on the device.
-  void Step(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
+  // gradient_scale: [1, 1] f32 on the device. An error is the disk's; some weights may be updated then, some
+  // not.
+  absl::Status Step(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
+  // Begins to read from disk what the next Step begins with, as far as there is room; never waits. To be
+  // called often while there is something else to compute.
+  absl::Status Prefetch() { return disk_ ? disk_->Prefetch() : absl::OkStatus(); }
 
   // Updates made so far: what bias corrections and random rounding count by. Set on a resume.
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
-  // All that is kept for a parameter from step to step: its "master", where it has one, and its rule's state,
-  // as views of the flat tensors. Empty for a frozen parameter.
-  std::vector<NamedTensor> StateOf(const Parameter& parameter) const;
+  // All that is kept for a parameter from step to step: its "master", where it has one, and its rule's state.
+  // Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
+  absl::StatusOr<std::vector<NamedTensor>> StateOf(const Parameter& parameter) const;
   // One of them; undefined where there is none of that name.
-  Tensor StateOf(const Parameter& parameter, std::string_view name) const;
+  absl::StatusOr<Tensor> StateOf(const Parameter& parameter, std::string_view name) const;
+
+  // Null where all is in memory.
+  const StateDisk* disk() const { return disk_.get(); }
 
  private:
-  // Where one piece of a parameter's state is.
-  struct StatePlace {
-    size_t tensor = 0;  // of Shard::state
-    int64_t offset = 0;
-    int64_t size = 0;
-  };
-  struct PlacedParameter {
-    const Parameter* parameter = nullptr;
-    const UpdateRule* rule = nullptr;
-    std::vector<StatePlace> state;
-  };
-  // What is updated by one call.
-  struct Run {
-    const UpdateRule* rule = nullptr;
-    const Parameter* first = nullptr;
-    ParameterGroup group;
-    std::vector<StatePlace> state;
-  };
+  // Of one shard, in memory.
   struct FlatState {
-    StateSpec spec;  // its size is that of all parameters together
-    Tensor tensor;
-  };
-  struct Shard {
-    const ParameterStore* store = nullptr;
-    uint64_t site = 0;  // index of the block: keys random rounding
-    Tensor master;      // undefined where the weights are f32, their own master, or have none
-    std::vector<FlatState> state;
-    std::vector<PlacedParameter> parameters;
-    std::vector<Run> runs;
+    Tensor master;  // undefined where the shard has none
+    std::vector<Tensor> state;
   };
 
-  Shard MakeShard(Backend& backend, Stream stream, const Block& block, uint64_t site) const;
-  PlacedParameter Place(const Parameter& parameter, bool hidden, Shard& shard) const;
-  void AddToRuns(const PlacedParameter& placed, Shard& shard) const;
-  void Update(Backend& backend, Stream stream, const Shard& shard, const Run& run, float learning_rate,
+  // Only what does not need memory.
+  Optimizer(Backend& backend, Model& model, const OptimizerOptions& options);
+  absl::Status MoveToDisk(Stream stream, const OffloadOptions& offload);
+  absl::Status StepOnDisk(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
+  // Updates `count` elements of the shard from `begin` on, which are of the run.
+  void Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run, int64_t begin,
+              int64_t count, const Tensor& master, std::vector<Tensor> state, float learning_rate,
               const Tensor& gradient_scale) const;
+  absl::StatusOr<std::vector<NamedTensor>> ReadFromDisk(const PlacedParameter& placed,
+                                                        const Shard& shard) const;
 
+  Backend& backend_;
   OptimizerOptions options_;
   std::vector<std::unique_ptr<const UpdateRule>> rules_;
   std::vector<Shard> shards_;
+  std::vector<FlatState> flat_;  // by shard; empty with a disk
+  std::vector<Piece> pieces_;    // of the disk
+  std::unique_ptr<StateDisk> disk_;
   int64_t updates_ = 0;
 };
 

@@ -35,7 +35,8 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
 }
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
-                 const StepCoordinates& coordinates, const std::function<bool()>& stop) {
+                 const StepCoordinates& coordinates, const std::function<bool()>& stop,
+                 const std::function<void()>& before_block) {
   model_.Refresh(backend_, stream_);
   std::map<int, InFlight> in_flight;
   for (const Action& action : actions) {
@@ -54,10 +55,10 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
     const Context context = MakeContext(flight, coordinates);
     switch (action.kind) {
       case ActionKind::kBackward:
-        Backward(flight, context, true);
+        Backward(flight, context, true, before_block);
         break;
       case ActionKind::kBackwardInput:
-        Backward(flight, context, false);
+        Backward(flight, context, false, before_block);
         break;
       case ActionKind::kBackwardWeight:
         BackwardWeight(flight, context);
@@ -84,11 +85,13 @@ void Runner::Forward(InFlight& flight, const Context& context) {
   }
 }
 
-void Runner::Backward(InFlight& flight, const Context& context, bool with_weights) {
+void Runner::Backward(InFlight& flight, const Context& context, bool with_weights,
+                      const std::function<void()>& before_block) {
   auto& blocks = model_.blocks();
   Tensor gradient;
   for (size_t i = blocks.size(); i-- > 0;) {
     if (!trainable_before_[i] && !blocks[i]->store().has_trainable()) return;
+    if (before_block) before_block();
     if (Recomputed(i)) {
       RecomputeScope recompute(backend_);
       blocks[i]->Forward(context, flight.inputs[i], &flight.saved[i], false);

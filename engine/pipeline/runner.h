@@ -37,9 +37,10 @@ class Runner {
   Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute);
 
   // Runs all actions, or, once stop() says so, those up to the end of a microbatch; returns whether all ran.
-  // Gradients are added to what is there.
+  // Gradients are added to what is there. `before_block` is called before each block's backward.
   bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
-           const StepCoordinates& coordinates, const std::function<bool()>& stop);
+           const StepCoordinates& coordinates, const std::function<bool()>& stop,
+           const std::function<void()>& before_block = nullptr);
 
   // Adds the token losses of `batch` to `loss`, without gradients.
   void Evaluate(const Batch& batch, const Tensor& loss);
@@ -54,7 +55,8 @@ class Runner {
 
   Context MakeContext(const InFlight& flight, const StepCoordinates& coordinates);
   void Forward(InFlight& flight, const Context& context);
-  void Backward(InFlight& flight, const Context& context, bool with_weights);
+  void Backward(InFlight& flight, const Context& context, bool with_weights,
+                const std::function<void()>& before_block);
   void BackwardWeight(InFlight& flight, const Context& context);
   bool Recomputed(size_t block) const;
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <span>
 
+#include "base/error.h"
+
 namespace ftune {
 
 TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer,
@@ -19,7 +21,7 @@ TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& o
       sum_of_squares_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       gradient_scale_(backend.Allocate(1, 1, Category::kBuffers)) {}
 
-StepOutput TrainStep::Run(const StepInput& input, const std::function<bool()>& stop) {
+absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::function<bool()>& stop) {
   StepOutput output;
   const double tokens = static_cast<double>(input.trained_tokens);
   output.loss_scale = scaler_ ? scaler_->scale() : 1.0;
@@ -28,6 +30,7 @@ StepOutput TrainStep::Run(const StepInput& input, const std::function<bool()>& s
   ZeroGradients();
   backend_.Zero(stream_, loss_);
   const std::vector<Action> actions = SingleStageSchedule(static_cast<int>(input.microbatches.size()));
+  absl::Status prefetched;  // optimizer states, as backward goes from block to block
   output.completed = runner_.Run(actions, input.microbatches,
                                  {.seed = options_.seed,
                                   .step = static_cast<uint64_t>(input.step),
@@ -35,7 +38,8 @@ StepOutput TrainStep::Run(const StepInput& input, const std::function<bool()>& s
                                   .label_smoothing = options_.label_smoothing,
                                   .neftune_alpha = options_.neftune_alpha,
                                   .loss = loss_},
-                                 stop);
+                                 stop, [&] { prefetched.Update(optimizer_.Prefetch()); });
+  FTUNE_RETURN_IF_ERROR(prefetched);
   if (!output.completed) return output;
 
   // Their norm, over all blocks; what takes the loss scale out of them again and clips them.
@@ -57,7 +61,7 @@ StepOutput TrainStep::Run(const StepInput& input, const std::function<bool()>& s
   if (scaler_) scaler_->Update(output.overflow);
   if (!finite) return output;
 
-  optimizer_.Step(backend_, stream_, input.learning_rate, gradient_scale_);
+  FTUNE_RETURN_IF_ERROR(optimizer_.Step(backend_, stream_, input.learning_rate, gradient_scale_));
   return output;
 }
 

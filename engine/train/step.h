@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "data/loader/batch.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/runner.h"
@@ -42,8 +43,9 @@ class TrainStep {
   TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options);
 
   // Leaves the weights as they were where the loss or the gradient norm is not finite. With a loss scaler
-  // infinite gradients of a finite loss are an overflow, which it is told of.
-  StepOutput Run(const StepInput& input, const std::function<bool()>& stop);
+  // infinite gradients of a finite loss are an overflow, which it is told of. An error is that of a disk with
+  // optimizer states.
+  absl::StatusOr<StepOutput> Run(const StepInput& input, const std::function<bool()>& stop);
 
   Runner& runner() { return runner_; }
   // Null without loss scaling.

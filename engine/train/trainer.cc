@@ -64,7 +64,7 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
     const StepInput input = NextInput(done);
     const double wait = Now() - start;
 
-    const StepOutput output = step_.Run(input, stop);
+    FTUNE_ASSIGN_OR_RETURN(const StepOutput output, step_.Run(input, stop));
     if (!output.completed) {
       summary.stopped = true;
       return summary;

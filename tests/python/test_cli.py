@@ -5,7 +5,6 @@ Every failure must be one message that says what, where and what to do, with the
 only. `test_cli.py --ftune build/release/ftune --work FOLDER`.
 """
 
-import argparse
 import json
 import math
 import os
@@ -17,70 +16,8 @@ import struct
 import subprocess
 import sys
 import time
-import traceback
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-TINY = HERE.parent / "golden" / "models" / "tiny-chat"
-CHATS = [{"messages": [{"role": "user", "content": f"What is {i} plus {i}?"},
-                       {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(12)]
-
-
-class Case:
-    """A folder with a recipe and data; what to run there."""
-
-    def __init__(self, ftune, folder):
-        self.ftune, self.folder = ftune, folder
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.rows(CHATS)
-
-    def rows(self, rows, name="chats.jsonl"):
-        (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def recipe(self, text="", model=TINY, adapter=True, name="recipe.yaml"):
-        lines = [f"model: {{path: {model}}}", "data: {train: chats.jsonl, sequence_len: 128}",
-                 "train: {global_batch_size: 2, max_steps: 3, num_epochs: 3}"]
-        if adapter:
-            lines.append("adapter: {lora_r: 4}")
-        (self.folder / name).write_text("\n".join(lines) + "\n" + text)
-        return name
-
-    def run(self, *arguments, text=None, environment=None):
-        return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder, input=text, text=True,
-                              capture_output=True, timeout=300, env={**os.environ, **(environment or {})})
-
-    def fails(self, code, *arguments, says, text=None):
-        """Runs, and checks the exit code, that all of `says` is in the one message, and the JSON form of it."""
-        done = self.run(*arguments, text=text)
-        where = f"{' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
-        assert done.returncode == code, f"exit {done.returncode}, expected {code}: {where}"
-        errors = [line for line in done.stderr.splitlines() if "error:" in line]
-        assert len(errors) == 1, f"{len(errors)} messages: {where}"
-        for part in says:
-            assert part in errors[0], f"'{part}' is not in: {where}"
-        assert "terminate called" not in done.stderr and "Assertion" not in done.stderr, where
-        again = self.run(*arguments, "--json", text=text)
-        answer = json.loads(again.stdout)
-        assert answer["exit"] == code == again.returncode, again.stdout
-        assert says[0] in answer["error"]["message"], again.stdout
-        return answer["error"]
-
-    def log(self, run="out"):
-        return [json.loads(line) for line in (self.folder / run / "log.jsonl").read_text().splitlines()]
-
-
-def model_copy(case, name="model"):
-    folder = case.folder / name
-    shutil.copytree(TINY, folder)
-    return folder
-
-
-def edit_json(path, change):
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
-
+from cli_case import CHATS, TINY, edit_json, model_copy, run_tests
 
 # --- what goes right -------------------------------------------------------------------------------------------------
 
@@ -293,60 +230,6 @@ def test_generate(case):
     assert len({tuple(sampled(seed)) for seed in range(5)}) > 1
 
 
-def losses(case, out="out"):
-    return [line["loss"] for line in case.log(out) if line["event"] == "train"]
-
-
-def test_optimizers(case):
-    """Each trains, of the full model and of an adapter, takes the memory it is chosen for, and reads its own recipe."""
-    rates = {"adamw": 3e-3, "sgd": 0.3, "lion": 1e-3, "adafactor": 1e-2, "muon": 3e-3, "adamw_8bit": 3e-3}
-    memory = {}
-    for adapter in (False, True):
-        recipe = case.recipe("optimizer: {lr_scheduler: constant}\n", adapter=adapter)
-        for name, rate in rates.items():
-            # An adapter's B starts at zero: there a step that is proportional to the weights is small at first.
-            rate *= 10 if adapter and name == "adafactor" else 1
-            done = case.run("train", recipe, f"optimizer.name={name}", f"optimizer.learning_rate={rate}",
-                            "train.max_steps=20", "train.num_epochs=20", "output_dir=out", "--force", "--quiet")
-            assert done.returncode == 0, done.stderr
-            course = losses(case)
-            assert course[-1] < course[0] - 0.3, (adapter, name, course)
-            if not adapter:
-                memory[name] = case.log()[-4]["memory"]["optimizer"]
-            again = case.run("train", "out/recipe.yaml", "--print")
-            assert again.returncode == 0, again.stderr
-            assert again.stdout == (case.folder / "out" / "recipe.yaml").read_text()
-    assert memory["sgd"] == 0 < memory["adafactor"] < memory["lion"] < memory["adamw_8bit"] < memory["adamw"], memory
-
-
-def test_precision(case):
-    """bf16 without a master and fp16 learn as fp32 does, and are saved as what they are."""
-    recipe = case.recipe("optimizer: {lr_scheduler: constant, learning_rate: 3e-3}\n", adapter=False)
-    last = {}
-    for weights, master, saved in (("fp32", "fp32", "float32"), ("bf16", "none", "bfloat16"),
-                                   ("fp16", "fp32", "float16")):
-        done = case.run("train", recipe, f"precision.weights={weights}", f"precision.master={master}",
-                        "train.max_steps=15", "train.num_epochs=20", "output_dir=out", "--force", "--quiet")
-        assert done.returncode == 0, done.stderr
-        last[weights] = losses(case)[-1]
-        config = json.loads((case.folder / "out" / "model" / "config.json").read_text())
-        assert saved in (config.get("dtype"), config.get("torch_dtype")), config
-    assert all(math.isclose(loss, last["fp32"], rel_tol=0.1) for loss in last.values()), last
-
-
-def test_warm_up(case):
-    """A short run is not all warm-up; one that a recipe makes so is warned of."""
-    done = case.run("train", case.recipe(), "train.max_steps=1", "output_dir=one")
-    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
-    rates = [line["lr"] for line in case.log("one") if line["event"] == "train"]
-    assert len(rates) == 1 and math.isclose(rates[0], 2e-4, rel_tol=1e-6), rates
-    done = case.run("train", case.recipe(), "optimizer.warmup_steps=3", "output_dir=two")
-    assert done.returncode == 0 and "warning: the warm-up of 3 steps" in done.stderr, done.stderr
-    assert "optimizer.warmup_steps" in done.stderr
-    done = case.run("train", case.recipe(), "optimizer.warmup_steps=2", "output_dir=three")
-    assert "warning" not in done.stderr, done.stderr
-
-
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 def test_wrong_recipes(case):
@@ -374,25 +257,6 @@ def test_wrong_recipes(case):
         case.fails(2, "train", case.recipe(), f"adapter.{wrong}", "output_dir=o9", says=[wrong.split("=")[0]])
     case.fails(2, "trian", says=["unknown command", "trian", "train"])
     case.fails(2, "train", case.recipe(), "output_dir=/proc/none", says=["/proc/none"])
-
-
-def test_wrong_optimizers(case):
-    case.fails(2, "train", case.recipe(), "optimizer.name=adafctor", says=["optimizer.name", "mean adafactor"])
-    case.fails(2, "train", case.recipe(), "optimizer.name=paged_adamw_8bit", says=["optimizer.name", "adamw_8bit"])
-    case.fails(2, "train", case.recipe(), "optimizer.momentum=0.9", says=["optimizer.momentum", "sgd"])
-    case.fails(2, "train", case.recipe(), "precision.master=none", says=["precision.master", "bf16"])
-    case.fails(2, "train", case.recipe(), "precision.loss_scale=8", says=["precision.loss_scale", "fp16"])
-
-
-def test_overflow(case):
-    """Gradients that overflow at a constant loss scale end the run with a diagnosis, and the log has the step."""
-    case.fails(7, "train", case.recipe(adapter=False), "precision.weights=fp16", "precision.loss_scale=1e300",
-               "output_dir=out", "--force", says=["step 1", "overflow", "1e+300", "precision.loss_scale", "bf16"])
-    events = [(line["event"], line["step"]) for line in case.log()]
-    assert events == [("start", 0), ("skip", 1)], events
-    skip = case.log()[-1]
-    assert skip["reason"] == "overflow" and skip["loss_scale"] == 1e300 and math.isfinite(skip["loss"]), skip
-    assert not (case.folder / "out" / "model").exists()
 
 
 def test_wrong_models(case):
@@ -533,25 +397,5 @@ def test_wrong_flags(case):
     case.fails(2, says=["subcommand"])
 
 
-TESTS = {name.removeprefix("test_"): f for name, f in list(globals().items()) if name.startswith("test_")}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ftune", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TESTS))
-    arguments = parser.parse_args()
-    failed = 0
-    for name in arguments.names or TESTS:
-        try:
-            TESTS[name](Case(str(arguments.ftune.resolve()), arguments.work / name))
-            print(f"passed {name}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(globals(), __doc__))

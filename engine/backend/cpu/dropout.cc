@@ -38,8 +38,8 @@ void Dropout(ThreadPool& pool, const Tensor& x, const DropoutArgs& args, bool ac
     for (int64_t t = begin; t < end; ++t) {
       const int64_t row = args.rows.defined() ? args.rows.i32()[t] : t;
       HWY_DYNAMIC_DISPATCH(DropoutRow)
-      (x.f32() + t * x.stride(), key, static_cast<uint64_t>(args.first_token + row), args.probability, x.cols(),
-       accumulate, y.f32() + t * y.stride());
+      (x.f32() + t * x.stride(), key, static_cast<uint64_t>(args.first_token + row), args.probability,
+       x.cols(), accumulate, y.f32() + t * y.stride());
     }
   });
 }

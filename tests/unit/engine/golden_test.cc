@@ -111,11 +111,11 @@ struct GoldenRun {
   }
 
   StepOutput Run(const Batch& batch, int64_t number, double learning_rate) {
-    return step->Run({.step = number,
-                      .microbatches = {batch},
-                      .trained_tokens = batch.trained_tokens,
-                      .learning_rate = static_cast<float>(learning_rate)},
-                     [] { return false; });
+    return *step->Run({.step = number,
+                       .microbatches = {batch},
+                       .trained_tokens = batch.trained_tokens,
+                       .learning_rate = static_cast<float>(learning_rate)},
+                      [] { return false; });
   }
   std::vector<float> Read(const Tensor& tensor) {
     std::vector<float> values(tensor.size());
@@ -251,9 +251,9 @@ TEST_CASE("20 steps of AdamW give PyTorch's losses and moments") {
     }
     if (!c.adapter.empty()) continue;  // moments are kept for full fine-tuning only
     const NamedGradients first =
-        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment1"); });
+        run.Values([&](Parameter& p) { return *run.optimizer->StateOf(p, "moment1"); });
     const NamedGradients second =
-        run.Values([&](Parameter& p) { return run.optimizer->StateOf(p, "moment2"); });
+        run.Values([&](Parameter& p) { return *run.optimizer->StateOf(p, "moment2"); });
     CHECK(WorstGradientError(first, Expected(fixture, "full.adamw.exp_avg.", first)) <= 1e-4);
     CHECK(WorstGradientError(second, Expected(fixture, "full.adamw.exp_avg_sq.", second)) <= 1e-4);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "tests/unit/base/temp_folder.h"
 #include "tests/unit/engine/tiny.h"
 
 namespace ftune::testing {
@@ -94,6 +95,25 @@ TEST_CASE("meta counts quantised bases, and loading them, as the CPU does") {
     options.quantize = dtype;
     CheckMetaEqualsCpu(options, 1);
     CheckMetaEqualsCpu(options, 2);
+  }
+}
+
+TEST_CASE("meta counts an optimizer on disk as the CPU does, which is less than one in memory") {
+  const TempFolder folder;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kMuon}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      TinyOptions options;
+      options.trainable_dtype = dtype;
+      options.optimizer.kind = kind;
+      const auto in_memory = [&] {
+        auto meta = MakeMeta();
+        return TrainTwoSteps(*meta, options).peak[Category::kOptimizer];
+      };
+      const int64_t all = in_memory();
+      options.offload = {.disk = {.folder = folder.path()}, .piece_bytes = 16384};
+      CheckMetaEqualsCpu(options, 1);
+      CHECK(in_memory() < all);
+    }
   }
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("a loss scale changes neither loss, norm nor weights: it is a power of
       results.push_back(static_cast<float>(output.grad_norm));
     }
     for (Parameter* p : trainer.model->parameters()) {
-      const std::vector<float> master = trainer.Read(trainer.optimizer->StateOf(*p, "master"));
+      const std::vector<float> master = trainer.Read(*trainer.optimizer->StateOf(*p, "master"));
       results.insert(results.end(), master.begin(), master.end());
     }
     return results;
@@ -110,13 +110,13 @@ TEST_CASE("a step that overflows changes nothing and does not count as an update
   TinyTrainer trainer(*backend, Fp16({.initial = 0x1p200, .hysteresis = 1, .most_overflows = 1000}));
   TinyTrainer plain(*backend, Fp16({.constant = 1.0}));
   Parameter* p = trainer.model->Find("model.layers.1.mlp.up_proj.weight");
-  const std::vector<float> before = trainer.Read(trainer.optimizer->StateOf(*p, "master"));
+  const std::vector<float> before = trainer.Read(*trainer.optimizer->StateOf(*p, "master"));
   int step = 1, skipped = 0;
   for (; trainer.Run({OneBatch()}, step, 1e-3f).overflow; ++step) {
     ++skipped;
     REQUIRE(skipped < 200);
     CHECK(trainer.optimizer->updates() == 0);
-    CHECK(trainer.Read(trainer.optimizer->StateOf(*p, "master")) == before);
+    CHECK(trainer.Read(*trainer.optimizer->StateOf(*p, "master")) == before);
     CHECK(trainer.step->scaler()->scale() == std::ldexp(1.0, 200 - skipped));
   }
   CHECK(skipped > 50);
@@ -124,7 +124,7 @@ TEST_CASE("a step that overflows changes nothing and does not count as an update
   // The first update is AdamW's first, whatever the step's number.
   plain.Run({OneBatch()}, 1, 1e-3f);
   const auto master = [&](TinyTrainer& t) {
-    return t.Read(t.optimizer->StateOf(*t.model->Find(p->name), "master"));
+    return t.Read(*t.optimizer->StateOf(*t.model->Find(p->name), "master"));
   };
   const std::vector<float> got = master(trainer), want = master(plain);
   double worst = 0;

@@ -27,7 +27,8 @@ std::string StateNames(TinyTrainer& trainer, const std::string& name) {
   Parameter* p = trainer.model->Find(name);
   REQUIRE_MESSAGE(p != nullptr, name);
   std::vector<std::string> names;
-  for (const NamedTensor& state : trainer.optimizer->StateOf(*p)) {
+  const auto states = trainer.optimizer->StateOf(*p);
+  for (const NamedTensor& state : *states) {
     names.push_back(StrCat(state.name, " ", state.tensor.size()));
   }
   return StrJoin(names, ", ");
@@ -86,7 +87,8 @@ TEST_CASE("no two parameters share an element of state") {
     TinyTrainer trainer(*backend, WithOptimizer(kind));
     std::set<std::pair<std::byte*, int64_t>> places;
     for (Parameter* p : trainer.model->parameters()) {
-      for (const NamedTensor& state : trainer.optimizer->StateOf(*p)) {
+      const auto states = trainer.optimizer->StateOf(*p);
+      for (const NamedTensor& state : *states) {
         places.insert({state.tensor.bytes(), BytesFor(state.tensor.dtype(), state.tensor.size())});
       }
     }
@@ -104,7 +106,7 @@ TEST_CASE("a frozen parameter has no state") {
   auto backend = MakeCpu();
   TinyTrainer trainer(*backend, options);
   CHECK(StateNames(trainer, "model.norm.weight") == "");
-  CHECK_FALSE(trainer.optimizer->StateOf(*trainer.model->Find("model.norm.weight"), "moment1").defined());
+  CHECK_FALSE(trainer.optimizer->StateOf(*trainer.model->Find("model.norm.weight"), "moment1")->defined());
 }
 
 // How far each parameter moved in one step.
@@ -166,12 +168,12 @@ TEST_CASE("bf16 weights without a master: updates far below their resolution add
       backend->Convert(Stream(), p->value, wide);
       return trainer.Read(wide);
     };
-    CHECK_FALSE(trainer.optimizer->StateOf(*p, "master").defined());
+    CHECK_FALSE(trainer.optimizer->StateOf(*p, "master")->defined());
     std::vector<std::vector<float>> values = {read()};
     const Batch batch = MakeBatch({{30}, {28}}, 32, 2);
     for (int step = 1; step <= 50; ++step) trainer.Run({batch}, step, 1e-6f);
     values.push_back(read());
-    values.push_back(trainer.Read(trainer.optimizer->StateOf(*p, "momentum")));
+    values.push_back(trainer.Read(*trainer.optimizer->StateOf(*p, "momentum")));
     return values;
   };
   const auto values = train(1);

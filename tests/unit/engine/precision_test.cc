@@ -17,7 +17,7 @@ TEST_CASE("updates below bf16's resolution add up in the master") {
   TinyTrainer trainer(*backend, options);
   Parameter* p = trainer.model->Find("model.layers.1.mlp.up_proj.weight");
   REQUIRE(p != nullptr);
-  const Tensor master_copy = trainer.optimizer->StateOf(*p, "master");
+  const Tensor master_copy = *trainer.optimizer->StateOf(*p, "master");
   REQUIRE(master_copy.defined());
   const std::vector<float> first = trainer.Read(master_copy);
 

@@ -165,6 +165,22 @@ TEST_CASE("what is written of a quantised base is its dequantised values, with t
   }
 }
 
+TEST_CASE("weights that are quantised as a whole are not joined, even where they lie side by side") {
+  auto cpu = MakeCpu();
+  for (const DType dtype : {DType::kF32, DType::kQ8_0, DType::kInt8, DType::kNF4}) {
+    ParameterStore store;
+    for (const char* name : {"a", "b"}) store.Declare(name, {64, 64}, dtype, false, true);
+    store.Allocate(*cpu);
+    const Tensor& a = store.parameters()[0].value;
+    const Tensor joined = JoinRows({a, store.parameters()[1].value});
+    CHECK(joined.defined() == !IsQuantizedWhole(dtype));
+    const Tensor alone = JoinRows({a.Rows(3, 5)});
+    CHECK(alone.rows() == 5);
+    CHECK(alone.first() == a.Rows(3, 5).first());
+    CHECK(alone.offset() == a.Rows(3, 5).offset());
+  }
+}
+
 TEST_CASE("names of quantisations") {
   for (const char* name : {"none", "nf4", "fp4", "int8"}) {
     const auto dtype = ParseQuantization(name);

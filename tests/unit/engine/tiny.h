@@ -110,6 +110,7 @@ struct TinyOptions {
   std::optional<DType> quantize;                      // of the decoder's linears
   std::function<bool(const std::string&)> trainable;  // default: all, or none with LoRA
   OptimizerOptions optimizer;
+  std::optional<OffloadOptions> offload;  // none: all in memory
   TrainStep::Options step;
 };
 
@@ -174,7 +175,14 @@ struct TinyTrainer {
       InitLoraValues(backend, Stream(), *model, targets, 7);
       RandomizeAdapter();
     }
-    optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
+    if (options.offload) {
+      auto offloaded =
+          Optimizer::CreateOffloaded(backend, Stream(), *model, options.optimizer, *options.offload);
+      REQUIRE_MESSAGE(offloaded.ok(), std::string(offloaded.status().message()));
+      optimizer = *std::move(offloaded);
+    } else {
+      optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
+    }
     model->AllocateGradients(backend, Stream());
     step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step);
   }
@@ -194,11 +202,13 @@ struct TinyTrainer {
   StepOutput Run(const std::vector<Batch>& microbatches, int64_t number = 1, float learning_rate = 0.0f) {
     int64_t trained = 0;
     for (const Batch& batch : microbatches) trained += batch.trained_tokens;
-    return step->Run({.step = number,
-                      .microbatches = microbatches,
-                      .trained_tokens = trained,
-                      .learning_rate = learning_rate},
-                     [] { return false; });
+    const absl::StatusOr<StepOutput> output = step->Run({.step = number,
+                                                         .microbatches = microbatches,
+                                                         .trained_tokens = trained,
+                                                         .learning_rate = learning_rate},
+                                                        [] { return false; });
+    REQUIRE_MESSAGE(output.ok(), std::string(output.status().message()));
+    return *output;
   }
 
   std::vector<float> Read(const Tensor& tensor) {

@@ -4,10 +4,10 @@ namespace ftune::test {
 namespace {
 
 const DropoutArgs kArgs = {.probability = 0.3f,
-                               .seed = 0x123456789abcdefull,
-                               .step = 7,
-                               .site = 12,
-                               .first_token = (int64_t{1} << 33) + 5};
+                           .seed = 0x123456789abcdefull,
+                           .step = 7,
+                           .site = 12,
+                           .first_token = (int64_t{1} << 33) + 5};
 
 // As draws.h states it.
 bool Kept(const DropoutArgs& args, int64_t row, int64_t column) {

@@ -275,7 +275,7 @@ TEST_CASE("what this version does not have is refused by name") {
         "dir/my.run.yaml:3: error: parallel.tensor: this version of ftune does not have this value; found 2, "
         "expected 1; "
         "one rank uses all cores");
-  for (const std::string text : {"memory: {offload: optimizer}",  "parallel: {data: 2}",
+  for (const std::string text : {"memory: {offload: parameters}", "parallel: {data: 2}",
                                  "parallel: {pipeline: 2}",       "parallel: {context: 2}",
                                  "parallel: {zero: 1}",           "parallel: {schedule: gpipe}",
                                  "parallel: {compression: int8}", "parallel: {virtual_stages: 2}",

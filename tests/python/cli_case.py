@@ -1,0 +1,89 @@
+"""A folder in which a test runs the ftune binary as a user does, and what all such tests share."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import traceback
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TINY = HERE.parent / "golden" / "models" / "tiny-chat"
+CHATS = [{"messages": [{"role": "user", "content": f"What is {i} plus {i}?"},
+                       {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(12)]
+
+
+class Case:
+    """A folder with a recipe and data; what to run there."""
+
+    def __init__(self, ftune, folder):
+        self.ftune, self.folder = ftune, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.rows(CHATS)
+
+    def rows(self, rows, name="chats.jsonl"):
+        (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def recipe(self, text="", model=TINY, adapter=True, name="recipe.yaml"):
+        lines = [f"model: {{path: {model}}}", "data: {train: chats.jsonl, sequence_len: 128}",
+                 "train: {global_batch_size: 2, max_steps: 3, num_epochs: 3}"]
+        if adapter:
+            lines.append("adapter: {lora_r: 4}")
+        (self.folder / name).write_text("\n".join(lines) + "\n" + text)
+        return name
+
+    def run(self, *arguments, text=None, environment=None):
+        return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder, input=text, text=True,
+                              capture_output=True, timeout=300, env={**os.environ, **(environment or {})})
+
+    def fails(self, code, *arguments, says, text=None):
+        """Runs, and checks the exit code, that all of `says` is in the one message, and the JSON form of it."""
+        done = self.run(*arguments, text=text)
+        where = f"{' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
+        assert done.returncode == code, f"exit {done.returncode}, expected {code}: {where}"
+        errors = [line for line in done.stderr.splitlines() if "error:" in line]
+        assert len(errors) == 1, f"{len(errors)} messages: {where}"
+        for part in says:
+            assert part in errors[0], f"'{part}' is not in: {where}"
+        assert "terminate called" not in done.stderr and "Assertion" not in done.stderr, where
+        again = self.run(*arguments, "--json", text=text)
+        answer = json.loads(again.stdout)
+        assert answer["exit"] == code == again.returncode, again.stdout
+        assert says[0] in answer["error"]["message"], again.stdout
+        return answer["error"]
+
+    def log(self, run="out"):
+        return [json.loads(line) for line in (self.folder / run / "log.jsonl").read_text().splitlines()]
+
+
+def model_copy(case, name="model"):
+    folder = case.folder / name
+    shutil.copytree(TINY, folder)
+    return folder
+
+
+def edit_json(path, change):
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def run_tests(module, doc):
+    """Runs a module's test_ functions as the command line says; → the exit status."""
+    tests = {name.removeprefix("test_"): f for name, f in module.items() if name.startswith("test_")}
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ftune", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(tests))
+    arguments = parser.parse_args()
+    failed = 0
+    for name in arguments.names or tests:
+        try:
+            tests[name](Case(str(arguments.ftune.resolve()), arguments.work / name))
+            print(f"passed {name}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
+    return 1 if failed else 0
