@@ -55,8 +55,17 @@ def chat_samples(model, rows):
     return samples
 
 
+def _forget_lengths(model):
+    """Dynamic RoPE scaling keeps the frequencies of the longest text so far; here every text has its own."""
+    for module in model.modules():
+        if hasattr(module, "max_seq_len_cached") and hasattr(module, "original_inv_freq"):
+            module.max_seq_len_cached = module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq.clone()
+
+
 @torch.no_grad()
 def logits(model, ids):
+    _forget_lengths(model)
     return model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
 
 

@@ -149,8 +149,9 @@ def test_force_is_careful(case):
     adapter = (case.folder / "out" / "adapter" / "adapter_model.safetensors").read_bytes()
     case.fails(4, "train", recipe, "output_dir=out", "data.train=typo.jsonl", "--force", says=["typo.jsonl"])
     assert (case.folder / "out" / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
-    again = case.run("train", recipe, "output_dir=out", "model.init_from=out/adapter", "--force", "--quiet")
-    assert again.returncode == 0, again.stderr
+    case.fails(2, "train", recipe, "output_dir=out", "model.init_from=out/adapter", "--force",
+               says=["out/adapter", "output_dir", "would replace it"])
+    assert (case.folder / "out" / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
     case.fails(2, "train", recipe, "output_dir=.", "--force", says=["recipe.yaml", "no run wrote"])
     assert (case.folder / "chats.jsonl").exists() and (case.folder / recipe).read_text()
 

@@ -50,7 +50,7 @@ TEST_CASE("only model.path and data.train are required") {
 TEST_CASE("values land in the structs") {
   const Recipe recipe = Load(R"(
 output_dir: out
-model: {path: "m", init_from: c, rope_scaling: {type: llama3, factor: 8, original_max_position_embeddings: 8192}}
+model: {path: "m", init_from: c}
 adapter: {kind: qlora, lora_r: 8, lora_alpha: 12.5, lora_dropout: 0, target_modules: [q_proj, v_proj]}
 data:
   train:
@@ -68,8 +68,11 @@ launch: {hosts: [n1, {host: n2, slots: 4}], slurm: {time: 04:00:00, extra: ["--x
 )");
   CHECK(recipe.output_dir == "out");
   CHECK(recipe.model.init_from == "c");
-  CHECK(recipe.model.rope_scaling->rope_type == RopeType::kLlama3);
-  CHECK(recipe.model.rope_scaling->original_max_position_embeddings == 8192);
+  const Recipe longer = Load(
+      "model: {path: m, rope_scaling: {type: llama3, factor: 8, original_max_position_embeddings: 8192}}\n"
+      "data: {train: d}\n");
+  CHECK(longer.model.rope_scaling->rope_type == RopeType::kLlama3);
+  CHECK(longer.model.rope_scaling->original_max_position_embeddings == 8192);
   CHECK(recipe.adapter->kind == AdapterKind::kQlora);
   CHECK(recipe.adapter->lora_alpha == 12.5);
   CHECK(recipe.adapter->target_modules.names == std::vector<std::string>{"q_proj", "v_proj"});

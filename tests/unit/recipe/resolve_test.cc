@@ -240,9 +240,22 @@ TEST_CASE("keys that contradict each other") {
             "optimizer: {name: muon, beta1: 0, beta2: 0, eps: 1, momentum: 0, adjust_lr: original}\n") == "");
   broken("parallel: {sequence_parallel: true}\n", "parallel.sequence_parallel");
   broken("model.rope_scaling: 1\n", "model.rope_scaling");
+  const auto rope = [](const std::string& scaling, const std::string& more) {
+    return std::string(
+        LoadRecipeText("model: {path: m, rope_scaling: " + scaling + "}\ndata: {train: d}\n" + more, "r.yaml")
+            .status()
+            .message());
+  };
+  for (const char* scaling : {"{rope_type: linear}", "{rope_type: default, factor: 2}"}) {
+    CHECK(rope(scaling, "").find("a factor above 1 and a rope_type other than default belong together") !=
+          std::string::npos);
+  }
+  CHECK(rope("{rope_type: linear, factor: 2}", "") == "");
+  CHECK(rope("{rope_type: linear, factor: 2}", "adapter: {kind: lora}\n")
+            .find("model.rope_scaling.rope_type: PEFT's adapters have no place for it") != std::string::npos);
   const auto data = [](const std::string& text) {
     return std::string(
-        LoadRecipeText("model: {path: m, rope_scaling: {rope_type: llama3}}\n" + text, "r.yaml")
+        LoadRecipeText("model: {path: m, rope_scaling: {rope_type: llama3, factor: 8}}\n" + text, "r.yaml")
             .status()
             .message());
   };
