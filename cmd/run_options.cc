@@ -254,13 +254,17 @@ SampleOptions ToSampleOptions(const DataSection& data) {
   return {.train_on_inputs = data.train_on_inputs,
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
           .sequence_len = data.sequence_len,
-          .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+          .excess_length_strategy = ToExcessTokens(data.excess_length_strategy),
+          .truncation_side = data.truncation_side == TruncatedSide::kLeft ? TruncationSide::kLeft
+                                                                          : TruncationSide::kRight};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe) {
   return {.seed = static_cast<uint64_t>(recipe.train.seed),
           .sequence_len = recipe.data.sequence_len,
           .packing = recipe.data.packing,
+          .group_by_length = recipe.data.group_by_length,
+          .mix = recipe.data.mix == DataMix::kInterleave ? MixOrder::kInterleave : MixOrder::kConcat,
           .global_batch_size = *recipe.train.global_batch_size,
           .micro_batch_size = *recipe.train.micro_batch_size,
           .num_epochs = recipe.train.num_epochs,

@@ -19,6 +19,8 @@ enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
 enum class TrainedTurns { kAll, kLast };
+enum class TruncatedSide { kRight, kLeft };
+enum class DataMix { kConcat, kInterleave };
 enum class OptimizerName { kAdamW, kSgd, kLion, kAdafactor, kMuon, kAdamW8bit };
 enum class AdjustLr { kMatchRmsAdamW, kOriginal };
 enum class LrSchedulerName { kConstant, kLinear, kCosine };
@@ -63,6 +65,8 @@ struct DataSource {
   std::string path;
   Auto<DataFormat> format;  // stays empty: told from the data
   double weight = 1.0;
+  std::optional<double> epochs;
+  std::optional<int64_t> max_samples;
 
   bool operator==(const DataSource&) const = default;
 };
@@ -120,7 +124,10 @@ struct DataSection {
   TrainedTurns train_on_turns = TrainedTurns::kAll;
   int64_t sequence_len = 2048;
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
+  TruncatedSide truncation_side = TruncatedSide::kRight;
   bool packing = true;
+  bool group_by_length = false;
+  DataMix mix = DataMix::kConcat;
   bool streaming = false;
 
   bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }

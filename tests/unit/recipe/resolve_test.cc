@@ -211,6 +211,24 @@ TEST_CASE("keys that contradict each other") {
   broken("train: {evals_per_epoch: 3}\n", "train.evals_per_epoch");
   broken("train: {early_stopping_patience: 3}\n", "train.early_stopping_patience");
   broken("checkpoint: {save_steps: 1, saves_per_epoch: 2}\n", "checkpoint.saves_per_epoch");
+  broken("data: {train: d, group_by_length: true}\n", "data.group_by_length");
+  broken("data: {train: d, truncation_side: left}\n", "data.truncation_side");
+  broken("data: {train: d, truncation_side: left, excess_length_strategy: split}\n", "data.truncation_side");
+  broken("data: {train: d, mix: interleave}\n", "data.mix");
+  broken("data: {train: {path: d, weight: 2, epochs: 1}}\n", "data.train");
+  broken("data: {train: d, eval: {path: e, weight: 2}}\n", "data.eval");
+  broken("data: {train: d, eval: {path: e, epochs: 1}}\n", "data.eval");
+  broken("data: {train: d, streaming: true}\n", "data.streaming");
+  const auto streaming = [&](const std::string& data, const std::string& train) {
+    broken("data: {streaming: true, train: " + data + "}\ntrain: {max_steps: 5" + train + "}\n",
+           "data.streaming");
+  };
+  streaming("d, val_set_size: 1", "");
+  streaming("d, packing: false, group_by_length: true", "");
+  streaming("{path: d, epochs: 3}", "");
+  streaming("{path: d, max_samples: 3}", "");
+  streaming("d, eval: e", ", evals_per_epoch: 2");
+  streaming("d", ", num_epochs: 2");
   broken("launch: {hosts: [a], hostfile: b}\n", "launch.hostfile");
   broken("adapter: {kind: qlora, quantize: none}\n", "adapter.quantize");
   broken("adapter: {}\ntrain: {freeze: [x]}\n", "train.freeze");

@@ -39,16 +39,23 @@ Recipe Full() {
                      .loraplus_lr_ratio = 16,
                      .loraplus_lr_embedding = 1e-5};
   r.adapter->modules_to_save.pop_back();
-  r.data = {.train = {{.path = "a, b", .format = DataFormat::kShareGpt, .weight = 1e-7}, {.path = "[x]"}},
+  r.data = {.train = {{.path = "a, b",
+                       .format = DataFormat::kShareGpt,
+                       .weight = 1e-7,
+                       .epochs = 2.5,
+                       .max_samples = 7},
+                      {.path = "[x]"}},
             .eval = {},
             .val_set_size = {.count = 1},
             .chat_template = "line\nline\t\"x\"\n",
             .train_on_inputs = true,
             .train_on_turns = TrainedTurns::kLast,
             .sequence_len = 512,
-            .excess_length_strategy = ExcessLength::kError,
+            .excess_length_strategy = ExcessLength::kTruncate,
+            .truncation_side = TruncatedSide::kLeft,
             .packing = false,
-            .streaming = true};
+            .group_by_length = true,
+            .mix = DataMix::kInterleave};
   r.train = {.global_batch_size = 12,
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
@@ -141,6 +148,10 @@ TEST_CASE("a recipe written and read is the same") {
                                           .high_freq_factor = 3.7,
                                           .original_max_position_embeddings = 8192};
   CheckRoundTrip(longer);
+  Recipe streamed = Minimal();
+  streamed.data.streaming = true;
+  streamed.train.max_steps = 3;
+  CheckRoundTrip(streamed);
 }
 
 TEST_CASE(
@@ -148,7 +159,7 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (key.name.starts_with("model.rope_scaling")) continue;  // excludes the adapter
-    const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
+    const bool excluded = key.name == "data.eval" || key.name == "data.streaming" || key.name == "train.evals_per_epoch" ||
                           key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
                           key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
                           key.name == "precision.gradients" || key.name == "precision.master";
@@ -181,7 +192,7 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, epochs: null, max_samples: null}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
