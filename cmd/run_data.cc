@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/run_options.h"
+#include "data/source/split_dataset.h"
 #include "data/template/load_chat_template.h"
 #include "engine/format/hf_model.h"
 
@@ -22,9 +23,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 }  // namespace
 
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  for (const Sample& sample : dataset.samples) {
-    for (const int32_t id : sample.ids) {
-      if (id >= 0 && id < config.vocab_size) continue;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const StoredToken token : dataset.sample(i)) {
+      const int32_t id = token.id();
+      if (id < config.vocab_size) continue;
       return DataError({.file = model,
                         .message = "the data has a token that the model has no embedding for",
                         .found = StrCat("token id ", id),
@@ -73,8 +75,11 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   const SampleOptions options = ToSampleOptions(recipe.data);
-  const auto load = [&](const std::vector<DataSource>& sources) {
-    return LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options);
+  const auto load = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<Dataset> {
+    FTUNE_ASSIGN_OR_RETURN(
+        Dataset dataset, LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options));
+    LimitSamples(dataset);
+    return dataset;
   };
   FTUNE_ASSIGN_OR_RETURN(Dataset rows, load(recipe.data.train));
   if (!recipe.data.eval.empty()) {
@@ -84,8 +89,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
     const CountOrShare& size = recipe.data.val_set_size;
     FTUNE_ASSIGN_OR_RETURN(
         TrainAndEvaluation split,
-        SplitDataset(std::move(rows), size.count > 0 ? static_cast<double>(size.count) : size.share,
-                     static_cast<uint64_t>(recipe.train.seed)));
+        SplitDataset(std::move(rows), size.count > 0 ? static_cast<double>(size.count) : size.share));
     rows = std::move(split.train);
     data.evaluation = std::make_shared<Dataset>(std::move(split.evaluation));
   }
@@ -98,7 +102,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
 std::string DescribeDataset(const Dataset& dataset) {
   const double share =
       100.0 * static_cast<double>(dataset.trained_tokens()) / static_cast<double>(dataset.tokens());
-  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.samples.size(),
+  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.size(),
                                      dataset.tokens(), dataset.trained_tokens(), share);
   std::map<std::string, int64_t> dropped;
   for (const DroppedRow& row : dataset.report.dropped) ++dropped[std::string(DropReasonName(row.reason))];

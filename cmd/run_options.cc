@@ -245,7 +245,10 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
-    entries.push_back({.path = source.path, .format = ToRowFormat(source.format), .weight = source.weight});
+    entries.push_back(
+        {.path = source.path,
+         .format = ToRowFormat(source.format),
+         .mix = {.weight = source.weight, .epochs = source.epochs, .max_samples = source.max_samples}});
   }
   return entries;
 }
@@ -255,8 +258,8 @@ SampleOptions ToSampleOptions(const DataSection& data) {
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
           .sequence_len = data.sequence_len,
           .excess_length_strategy = ToExcessTokens(data.excess_length_strategy),
-          .truncation_side = data.truncation_side == TruncatedSide::kLeft ? TruncationSide::kLeft
-                                                                          : TruncationSide::kRight};
+          .truncation_side =
+              data.truncation_side == TruncatedSide::kLeft ? TruncationSide::kLeft : TruncationSide::kRight};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe) {

@@ -19,6 +19,7 @@
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
+#include "data/loader/planned_batches.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
 #include "engine/format/adapter_base.h"
@@ -131,7 +132,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   return {{"parameters", total},
           {"trainable_parameters", trainable},
           {"total_steps", plan.total_steps()},
-          {"samples", data.train->samples.size()},
+          {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
           {"memory", ToJson(memory)}};
@@ -287,7 +288,8 @@ class TrainRun {
 
     const TrainerOptions options = ToTrainerOptions(recipe(), *plan_);
     WarnOfWarmup(options.learning_rate);
-    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
+    PlannedBatches batches(*plan_);
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, batches,
                     evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
                            trainer.Run([this] { return stop_->received() != 0; }));
@@ -330,8 +332,10 @@ class TrainRun {
     LrRangeTest test(progress_);
     TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
     trainer_options.learning_rate = LrRangeTest::Schedule();
+    trainer_options.learning_rate.total_steps = plan_->total_steps();
     trainer_options.eval_on_start = false;
-    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_, nullptr, trainer_options, test);
+    PlannedBatches batches(*plan_);
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, batches, nullptr, trainer_options, test);
     const absl::StatusOr<TrainSummary> summary =
         trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
     if (stop_->received() != 0) {

@@ -153,7 +153,8 @@ void DataPlan::PlanEpochs() {
     summary.steps = CeilDiv(summary.packs, options_.global_batch_size);
     for (int64_t p = 0; p < packs->size(); ++p) {
       summary.tokens += LengthOf((*packs)[p], lengths_);
-      for (const uint32_t sample : (*packs)[p]) summary.trained_tokens += dataset_->info(sample).trained_tokens;
+      for (const uint32_t sample : (*packs)[p])
+        summary.trained_tokens += dataset_->info(sample).trained_tokens;
     }
     first_step += summary.steps;
     epochs_.push_back(summary);

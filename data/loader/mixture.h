@@ -2,22 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "data/source/dataset.h"
 
 namespace ftune {
-
-// Of one entry of the data.
-struct EntryMix {
-  double weight = 1.0;                 // how often an epoch takes each of its samples, on average
-  std::optional<double> epochs;        // times that it is taken over the whole run, on average; empty: no limit
-  std::optional<int64_t> max_samples;  // a random subset of it, the same for ever; empty: all
-
-  bool operator==(const EntryMix&) const = default;
-};
 
 enum class MixOrder {
   kConcat,      // one pool, shuffled

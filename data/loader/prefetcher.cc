@@ -26,29 +26,34 @@ absl::StatusOr<std::optional<StepBatches>> Prefetcher::Next(const std::function<
     if (stop()) return std::nullopt;
     made_.wait_for(lock, kPoll);
   }
-  if (ready_.empty()) return std::nullopt;
-  Item item = std::move(ready_.front());
+  if (ready_.empty()) {
+    if (!error_.ok()) return error_;
+    return std::nullopt;
+  }
+  StepBatches step = std::move(ready_.front());
   ready_.pop_front();
   lock.unlock();
   taken_.notify_one();
-  return item;
+  return step;
 }
 
 void Prefetcher::Fill() {
-  for (bool more = true; more;) {
+  for (;;) {
     {
       std::unique_lock lock(mutex_);
       taken_.wait(lock, [this] { return stopped_ || ready_.size() < depth_; });
       if (stopped_) return;
     }
-    Item item = source_.Next();
-    more = item.ok() && item->has_value();
+    absl::StatusOr<std::optional<StepBatches>> next = source_.Next();
+    const bool more = next.ok() && next->has_value();
     {
       const std::lock_guard lock(mutex_);
-      if (more || !item.ok()) ready_.push_back(std::move(item));
+      if (more) ready_.push_back(**std::move(next));
       finished_ = !more;
+      error_ = next.status();
     }
     made_.notify_one();
+    if (!more) return;
   }
 }
 

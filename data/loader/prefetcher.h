@@ -25,13 +25,11 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for the next batch. Nothing at the end of the data, and soon after `stop` says true. An error of
-  // the source comes in its place, once; behind it is the end.
+  // Waits for the next batch. Nothing at the end of the data, and soon after `stop` says true while there is
+  // none. An error of the source comes behind the batches that were made before it.
   absl::StatusOr<std::optional<StepBatches>> Next(const std::function<bool()>& stop);
 
  private:
-  using Item = absl::StatusOr<std::optional<StepBatches>>;
-
   void Fill();
 
   BatchSource& source_;
@@ -39,9 +37,10 @@ class Prefetcher {
   std::mutex mutex_;
   std::condition_variable taken_;  // or stopped
   std::condition_variable made_;
-  std::deque<Item> ready_;
+  std::deque<StepBatches> ready_;
   bool stopped_ = false;   // by the destructor
   bool finished_ = false;  // the thread adds nothing more
+  absl::Status error_;     // why, where it is not the end of the data
   std::thread thread_;
 };
 

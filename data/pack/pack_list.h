@@ -1,6 +1,7 @@
 // Packs as lists of samples, in two flat arrays: four bytes a sample and four a pack.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "data/pack/room_index.h"
 
 #include <bit>
+#include <cstddef>
 
 namespace ftune {
 

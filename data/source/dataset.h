@@ -2,20 +2,32 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/sample.h"
 #include "data/source/row.h"
 #include "data/source/sample_builder.h"
+#include "data/store/token_store.h"
 
 namespace ftune {
+
+// How much of an entry a run takes.
+struct EntryMix {
+  double weight = 1.0;                 // how often an epoch takes each of its samples, on average
+  std::optional<double> epochs;        // times that the run takes each of them, on average; empty: no limit
+  std::optional<int64_t> max_samples;  // a random subset of them, the same for ever; empty: all
+
+  bool operator==(const EntryMix&) const = default;
+};
 
 struct DatasetEntry {
   std::string path;  // .txt: one document; anything else: JSON Lines
   RowFormat format = RowFormat::kAuto;
-  double weight = 1.0;  // how often each row comes in an epoch, on average
+  EntryMix mix;
 };
 
 struct DroppedRow {
@@ -36,18 +48,19 @@ struct DataReport {
   std::vector<DroppedRow> dropped;  // in order of rows
 };
 
-// What became of the samples' rows: `row` counts over the rows of all entries, dropped ones included.
-struct SampleOrigin {
-  int32_t entry = 0;
-  int64_t row = 0;
-};
-
 struct Dataset {
-  std::vector<Sample> samples;        // in order of entries, rows and pieces of rows
-  std::vector<SampleOrigin> origins;  // as many
-  std::vector<double> weights;        // of the entries
+  std::shared_ptr<const TokenStore> store;  // null where there are no samples
+  std::vector<int64_t> samples;             // indices into the store, in its order
+  std::vector<EntryMix> mix;                // of the entries
   DataReport report;
 
+  int64_t size() const { return static_cast<int64_t>(samples.size()); }
+  // Of the i-th of `samples`.
+  SampleInfo info(int64_t i) const { return store->info(samples[static_cast<size_t>(i)]); }
+  std::span<const StoredToken> sample(int64_t i) const {
+    return store->tokens(samples[static_cast<size_t>(i)]);
+  }
+  // Over all of `samples`.
   int64_t tokens() const;
   int64_t trained_tokens() const;
 };
@@ -57,15 +70,5 @@ struct Dataset {
 absl::StatusOr<Dataset> LoadDataset(const std::vector<DatasetEntry>& entries, const Tokenizer& tokenizer,
                                     const ChatTemplate* chat_template, const SampleOptions& options,
                                     int threads = 0);
-
-struct TrainAndEvaluation {
-  Dataset train;       // with the report of both
-  Dataset evaluation;  // empty where nothing was asked for
-};
-
-// Takes rows for evaluation: a share of them (`size` < 1) or a count; 0: none. All samples of a row stay
-// together. Which rows depends on the seed and their number alone, not on the length policy. An error where
-// no row would be left.
-absl::StatusOr<TrainAndEvaluation> SplitDataset(Dataset dataset, double size, uint64_t seed);
 
 }  // namespace ftune

@@ -17,9 +17,9 @@ namespace {
 constexpr char kKey[] = "data.val_set_size";
 
 // The draws are not those of any seed of a recipe: nothing but the row decides.
-constexpr uint64_t kDrawKey = 0x726f77206472617700;  // "row draw"
-constexpr uint64_t kEvaluation = 0x76616c5f736574;    // "val_set"
-constexpr uint64_t kLimit = 0x6c696d6974;             // "limit"
+constexpr uint64_t kDrawKey = 0x726f775f64726177;   // "row_draw"
+constexpr uint64_t kEvaluation = 0x76616c5f736574;  // "val_set"
+constexpr uint64_t kLimit = 0x6c696d6974;           // "limit"
 
 // Uniform over the 64-bit numbers, were hashes random.
 uint64_t RowDraw(uint64_t row_hash, uint64_t purpose) {
@@ -51,9 +51,8 @@ std::optional<uint64_t> LastDraw(std::vector<uint64_t> draws, double size) {
     return limit < 1 ? std::nullopt : std::optional(static_cast<uint64_t>(limit) - 1);
   }
   if (draws.empty()) return std::nullopt;
-  const auto last = draws.begin() + (std::min<int64_t>(static_cast<int64_t>(size),
-                                                       static_cast<int64_t>(draws.size())) -
-                                     1);
+  const auto last =
+      draws.begin() + (std::min<int64_t>(static_cast<int64_t>(size), static_cast<int64_t>(draws.size())) - 1);
   std::nth_element(draws.begin(), last, draws.end());
   return *last;
 }

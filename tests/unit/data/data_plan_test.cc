@@ -3,34 +3,41 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/loader/epoch_order.h"
+#include "data/pack/packing.h"
+#include "data/store/memory_store.h"
 
 namespace ftune {
 namespace {
 
 constexpr int32_t kStride = 1000;  // token i of sample s is s * kStride + i + 1
 
-// Samples of random lengths whose tokens tell where they come from; about half of them trained.
-std::shared_ptr<Dataset> Samples(int64_t count, int64_t max_length = 60) {
+// Samples of random lengths whose tokens tell where they come from; about half of them trained, or all.
+// `entry` says which entry sample s belongs to.
+std::shared_ptr<Dataset> Samples(
+    int64_t count, int64_t max_length = 60, bool all_trained = false,
+    const std::function<int32_t(int64_t)>& entry = [](int64_t) { return 0; }) {
   auto dataset = std::make_shared<Dataset>();
   RandomSequence random(3, 4);
-  dataset->weights = {1.0};
+  auto store = std::make_shared<MemoryTokenStore>();
+  dataset->mix = {{}};
   dataset->report.rows = count;
   for (int64_t s = 0; s < count; ++s) {
     Sample sample;
     const auto length = static_cast<int32_t>(2 + random.Below(max_length - 1));
     for (int32_t i = 0; i < length; ++i) {
       sample.ids.push_back(static_cast<int32_t>(s) * kStride + i + 1);
-      sample.trained.push_back(i == 1 || random.Below(2) == 1);
+      sample.trained.push_back(i == 1 || random.Below(2) == 1 || all_trained);
     }
-    dataset->samples.push_back(std::move(sample));
-    dataset->origins.push_back({0, s});
+    dataset->samples.push_back(s);
+    store->Add(sample, {.entry = entry(s), .row = s});
   }
+  dataset->store = store;
   return dataset;
 }
 
@@ -64,7 +71,7 @@ std::vector<int64_t> CheckBatch(const Batch& batch, const Dataset& dataset) {
       continue;
     }
     const int64_t s = batch.ids[segment.begin] / kStride;
-    const Sample& sample = dataset.samples.at(s);
+    const Sample sample = CopySample(dataset.sample(s));
     REQUIRE(segment.length == sample.size());
     for (int32_t i = 0; i < segment.length; ++i) {
       CHECK(batch.ids[segment.begin + i] == sample.ids[i]);
@@ -198,8 +205,7 @@ TEST_CASE("any split into microbatches and ranks has the same packs at the same 
 }
 
 TEST_CASE("a short last batch is filled with empty packs, and has only the microbatches it needs") {
-  auto dataset = Samples(5, 60);
-  for (Sample& sample : dataset->samples) sample.trained.assign(sample.ids.size(), 1);
+  const auto dataset = Samples(5, 60, /*all_trained=*/true);
   const DataPlan plan =
       Plan(dataset, {.sequence_len = 64, .packing = false, .global_batch_size = 4, .micro_batch_size = 2});
   CHECK(plan.total_steps() == 2);
@@ -273,47 +279,125 @@ TEST_CASE("epochs and steps") {
   CHECK(plan.EpochsAfter(74) == doctest::Approx(2.5));
 }
 
-TEST_CASE("weights repeat samples or hand them round") {
-  auto dataset = Samples(50);
-  dataset->weights = {1.0, 2.0, 0.25, 0.0};
-  for (int64_t s = 0; s < 50; ++s) dataset->origins[s].entry = s < 10 ? 0 : s < 20 ? 1 : s < 40 ? 2 : 3;
-  std::map<int64_t, int64_t> counts;
-  for (int64_t epoch = 0; epoch < 4; ++epoch) {
-    const std::vector<int64_t> order = ShuffledOrder(*dataset, 9, epoch);
-    CHECK(order.size() == 10 + 20 + 5);
-    for (const int64_t s : order) ++counts[s];
-  }
-  for (int64_t s = 0; s < 50; ++s) CHECK(counts[s] == (s < 10 ? 4 : s < 20 ? 8 : s < 40 ? 1 : 0));
+TEST_CASE("epochs of weighted entries, and their end") {
+  auto dataset = Samples(50, 60, false, [](int64_t s) { return s < 10 ? 0 : s < 20 ? 1 : s < 40 ? 2 : 3; });
+  dataset->mix = {{1.0}, {2.0}, {0.25}, {0.0}};
   const DataPlan plan = Plan(dataset, {.sequence_len = 64});
   CHECK(plan.epochs()[0].samples == 35);
+  CHECK_FALSE(plan.used_up());
 
-  dataset->weights = {0, 0, 0, 0};
+  dataset->mix = {{.weight = 0.5, .epochs = 1.0}, {.weight = 0}, {.epochs = 3.0}, {.weight = 0}};
+  const DataPlan ends = Plan(dataset, {.sequence_len = 64, .packing = false, .num_epochs = 9});
+  CHECK(ends.used_up());
+  REQUIRE(ends.epochs().size() == 3);
+  CHECK(ends.epochs()[1].samples == 25);
+  CHECK(ends.epochs()[2].samples == 20);
+  CHECK(ends.total_steps() == 2 + 2 + 2);
+
+  dataset->mix = {{0}, {0}, {0}, {0}};
   const auto none = DataPlan::Create(dataset, {.sequence_len = 64});
   REQUIRE_FALSE(none.ok());
   CHECK(std::string(none.status().message()).find("weight 0") != std::string::npos);
 }
 
-TEST_CASE("evaluation takes all samples once, in order") {
-  auto dataset = Samples(30);
-  dataset->weights = {0.5};
-  const auto plan = DataPlan::CreateForEvaluation(dataset, {.seed = 1,
-                                                            .sequence_len = 64,
-                                                            .packing = false,
-                                                            .global_batch_size = 4,
-                                                            .num_epochs = 7,
-                                                            .max_steps = 2});
-  REQUIRE(plan.ok());
-  CHECK(plan->total_steps() == 8);
+TEST_CASE("without packing, batches of similar lengths") {
+  const auto dataset = Samples(403, 400);
+  const DataPlanOptions options = {.sequence_len = 512, .packing = false, .global_batch_size = 4};
+  DataPlanOptions grouped = options;
+  grouped.group_by_length = true;
+  const DataPlan plan = Plan(dataset, grouped);
+  CHECK(plan.epochs()[0].packs == 403);
+  CHECK(plan.epochs()[0].fill() > 1.3 * Plan(dataset, options).epochs()[0].fill());
   std::vector<int64_t> seen;
-  for (int64_t step = 0; step < 8; ++step) {
-    const std::vector<int64_t> some = SamplesOfStep(*plan, step, *dataset);
+  for (int64_t step = 0; step < plan.total_steps(); ++step) {
+    const std::vector<int64_t> some = SamplesOfStep(plan, step, *dataset);
+    CHECK(some.size() == (step + 1 < plan.total_steps() ? 4 : 3));
     seen.insert(seen.end(), some.begin(), some.end());
   }
-  CHECK(seen == FixedOrder(*dataset));
-  const auto packed = DataPlan::CreateForEvaluation(dataset, {.sequence_len = 64});
-  REQUIRE(packed.ok());
-  CHECK(packed->epochs()[0].samples == 30);
-  CHECK(packed->epochs()[0].fill() > 0.7);
+  std::sort(seen.begin(), seen.end());
+  for (int64_t s = 0; s < 403; ++s) CHECK(seen.at(s) == s);
+}
+
+TEST_CASE("the samples of each global batch are the same for any number of ranks") {
+  for (const bool packing : {true, false}) {
+    const auto dataset = Samples(301, 90);
+    DataPlanOptions options = {.sequence_len = 100, .packing = packing, .global_batch_size = 12};
+    const DataPlan one = Plan(dataset, options);
+    for (const int64_t ranks : {1, 2, 3, 4, 5, 8}) {
+      std::vector<DataPlan> plans;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        options.rank = rank;
+        options.ranks = ranks;
+        plans.push_back(Plan(dataset, options));
+      }
+      for (int64_t step = 0; step < one.total_steps(); ++step) {
+        std::vector<int64_t> expected = SamplesOfStep(one, step, *dataset), found;
+        for (const DataPlan& plan : plans) {
+          CHECK(plan.MicroBatches(step) == plans[0].MicroBatches(step));
+          const std::vector<int64_t> some = SamplesOfStep(plan, step, *dataset);
+          found.insert(found.end(), some.begin(), some.end());
+        }
+        std::sort(expected.begin(), expected.end());
+        std::sort(found.begin(), found.end());
+        CHECK(found == expected);
+      }
+    }
+  }
+}
+
+// A store of which only the lengths are there.
+class LengthsOnly : public TokenStore {
+ public:
+  explicit LengthsOnly(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  SampleInfo info(int64_t sample) const override {
+    const int64_t length = 50 + static_cast<int64_t>(static_cast<uint64_t>(sample) * 2654435761u % 700);
+    return {.length = length, .trained_tokens = length - 1, .row = sample};
+  }
+  std::span<const StoredToken> tokens(int64_t) const override { return {}; }
+
+ private:
+  int64_t size_;
+};
+
+TEST_CASE("a million samples are planned in bounded memory") {
+  constexpr int64_t kSamples = 1'000'000;
+  auto dataset = std::make_shared<Dataset>();
+  dataset->store = std::make_shared<LengthsOnly>(kSamples);
+  dataset->mix = {{}};
+  dataset->samples.resize(kSamples);
+  std::iota(dataset->samples.begin(), dataset->samples.end(), 0);
+  const DataPlan plan = Plan(dataset, {.sequence_len = 2048, .num_epochs = 2});
+  CHECK(plan.epochs()[0].samples == kSamples);
+  CHECK(plan.epochs()[0].fill() >= 0.98);
+  CHECK(plan.epochs()[1].tokens == plan.epochs()[0].tokens);
+}
+
+TEST_CASE("evaluation takes all samples once, and packs them whatever training does") {
+  auto dataset = Samples(30);
+  dataset->mix = {{0.5}};
+  for (const bool packing : {true, false}) {
+    const auto plan = DataPlan::CreateForEvaluation(dataset, {.seed = 1,
+                                                              .sequence_len = 256,
+                                                              .packing = packing,
+                                                              .global_batch_size = 4,
+                                                              .num_epochs = 7,
+                                                              .max_steps = 2});
+    REQUIRE(plan.ok());
+    CHECK(plan->epochs().size() == 1);
+    CHECK(plan->epochs()[0].packs < 20);
+    CHECK(plan->epochs()[0].fill() > 0.7);
+    std::vector<int64_t> seen;
+    for (int64_t step = 0; step < plan->total_steps(); ++step) {
+      const std::vector<int64_t> some = SamplesOfStep(*plan, step, *dataset);
+      seen.insert(seen.end(), some.begin(), some.end());
+      CHECK(plan->MicroBatch(step, 0).capacity <= (packing ? 256 : 64));
+    }
+    std::sort(seen.begin(), seen.end());
+    std::vector<int64_t> all(30);
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(seen == all);
+  }
 }
 
 TEST_CASE("options and data that cannot be") {

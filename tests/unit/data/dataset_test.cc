@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <set>
-
 #include "base/error.h"
 #include "base/strings.h"
 #include "fakes.h"
@@ -41,22 +39,27 @@ TEST_CASE("samples stand in the order of entries and rows, whatever the number o
   std::string chats, texts;
   for (int i = 0; i < 300; ++i) chats += Chat(StrCat("answer ", i, std::string(i % 7, '!')));
   for (int i = 0; i < 50; ++i) texts += StrCat(R"({"text": "text )", i, "\"}\n");
-  const std::vector<DatasetEntry> entries = {{folder.Write("chats.jsonl", chats)},
-                                             {folder.Write("texts.jsonl", texts), RowFormat::kText, 2.0},
-                                             {folder.Write("book.TXT", "\xEF\xBB\xBFone\r\ntwo")}};
+  const std::vector<DatasetEntry> entries = {
+      {folder.Write("chats.jsonl", chats)},
+      {folder.Write("texts.jsonl", texts), RowFormat::kText, {.weight = 2.0}},
+      {folder.Write("book.TXT", "\xEF\xBB\xBFone\r\ntwo")}};
   const auto one = Load(entries, {}, 1);
   REQUIRE(one.ok());
   REQUIRE(one->samples.size() == 351);
-  CHECK(TrainedText(one->samples[17], kTokenizer) == "answer 17!!!<|im_end|>");
-  CHECK(TrainedText(one->samples[303], kTokenizer) == "text 3</s>");
-  CHECK(TrainedText(one->samples[350], kTokenizer) == "one\r\ntwo</s>");
-  CHECK(one->origins[303].entry == 1);
-  CHECK(one->origins[303].row == 303);
-  CHECK(one->weights == std::vector<double>{1, 2, 1});
+  CHECK(TrainedText(CopySample(one->sample(17)), kTokenizer) == "answer 17!!!<|im_end|>");
+  CHECK(TrainedText(CopySample(one->sample(303)), kTokenizer) == "text 3</s>");
+  CHECK(TrainedText(CopySample(one->sample(350)), kTokenizer) == "one\r\ntwo</s>");
+  CHECK(one->info(303).entry == 1);
+  CHECK(one->info(303).row == 303);
+  REQUIRE(one->mix.size() == 3);
+  CHECK(one->mix[1].weight == 2);
   CHECK(one->report.rows == 351);
   CHECK(one->report.dropped.empty());
   int64_t tokens = 0, trained = 0;
-  for (const Sample& sample : one->samples) {
+  for (int64_t i = 0; i < one->size(); ++i) {
+    const Sample sample = CopySample(one->sample(i));
+    CHECK(one->info(i).length == sample.size());
+    CHECK(one->info(i).trained_tokens == sample.trained_tokens());
     tokens += sample.size();
     trained += sample.trained_tokens();
   }
@@ -67,9 +70,9 @@ TEST_CASE("samples stand in the order of entries and rows, whatever the number o
     const auto many = Load(entries, {}, threads);
     REQUIRE(many.ok());
     REQUIRE(many->samples.size() == one->samples.size());
-    for (size_t i = 0; i < one->samples.size(); ++i) {
-      CHECK(many->samples[i].ids == one->samples[i].ids);
-      CHECK(many->samples[i].trained == one->samples[i].trained);
+    for (int64_t i = 0; i < one->size(); ++i) {
+      CHECK(CopySample(many->sample(i)).ids == CopySample(one->sample(i)).ids);
+      CHECK(CopySample(many->sample(i)).trained == CopySample(one->sample(i)).trained);
     }
   }
 }
@@ -133,7 +136,7 @@ TEST_CASE("what cannot be read is refused by name") {
   CheckRefused({{good, RowFormat::kAlpaca}}, "alpaca is not supported", 4, 1);
   CheckRefused({{folder.Write("odd.jsonl", "{\"question\": 1, \"answer\": 2}\n")}},
                "the keys question, answer", 4, 1);
-  CheckRefused({{good, RowFormat::kMessages, -1.0}}, "data.train.weight", 2);
+  CheckRefused({{good, RowFormat::kMessages, {.weight = -1.0}}}, "data.train.weight", 2);
   CheckRefused({{good}, {folder.Write("mixed.jsonl", Chat("a") + "{\"text\": \"b\"}\n")}}, "no messages", 4,
                2);
 }
@@ -147,64 +150,6 @@ TEST_CASE("a dataset of which nothing is left is an error with the reasons") {
   CHECK(std::string(dataset.status().message()).find("all 2 were dropped; found 2 too_long") !=
         std::string::npos);
   CHECK(ExitCodeOf(Load({{path}}, {.sequence_len = 1}).status()) == 2);
-}
-
-Dataset Numbered(int64_t rows, const std::set<int64_t>& dropped = {}) {
-  Dataset dataset;
-  dataset.weights = {3.0};
-  dataset.report.rows = rows;
-  for (int64_t row = 0; row < rows; ++row) {
-    if (dropped.contains(row)) continue;
-    for (int piece = 0; piece < 1 + row % 2; ++piece) {
-      dataset.samples.push_back({{static_cast<int32_t>(row), piece}, {1, 1}});
-      dataset.origins.push_back({0, row});
-    }
-  }
-  return dataset;
-}
-
-std::set<int64_t> RowsOf(const Dataset& dataset) {
-  std::set<int64_t> rows;
-  for (size_t i = 0; i < dataset.samples.size(); ++i) {
-    CHECK(dataset.samples[i].ids[0] == dataset.origins[i].row);
-    rows.insert(dataset.origins[i].row);
-  }
-  return rows;
-}
-
-TEST_CASE("a split takes whole rows, by the seed alone") {
-  const auto split = SplitDataset(Numbered(100), 0.2, 7);
-  REQUIRE(split.ok());
-  const std::set<int64_t> train = RowsOf(split->train), evaluation = RowsOf(split->evaluation);
-  CHECK(evaluation.size() == 20);
-  CHECK(train.size() == 80);
-  for (const int64_t row : evaluation) CHECK_FALSE(train.contains(row));
-  CHECK(split->train.samples.size() + split->evaluation.samples.size() == 150);
-  CHECK(split->train.weights == std::vector<double>{3.0});
-  CHECK(split->train.report.rows == 100);
-
-  CHECK(RowsOf(SplitDataset(Numbered(100), 20, 7)->evaluation) == evaluation);
-  CHECK(RowsOf(SplitDataset(Numbered(100), 20, 8)->evaluation) != evaluation);
-  CHECK(SplitDataset(Numbered(100), 0, 7)->evaluation.samples.empty());
-  CHECK(RowsOf(SplitDataset(Numbered(10), 0.001, 7)->evaluation).size() == 1);
-
-  // Rows that a length policy drops do not move the others to the other side.
-  const std::set<int64_t> fewer = RowsOf(SplitDataset(Numbered(100, {3, 50, 77}), 20, 7)->evaluation);
-  CHECK(fewer.size() == 20);
-  int64_t same = 0;
-  for (const int64_t row : fewer) same += evaluation.contains(row);
-  CHECK(same >= 17);
-}
-
-TEST_CASE("split sizes that cannot be") {
-  for (const double size : {-0.1, 1.5, 100.0, 1000.0, 0.999, std::nan("")}) {
-    const auto split = SplitDataset(Numbered(100), size, 7);
-    REQUIRE_FALSE(split.ok());
-    CHECK(ExitCodeOf(split.status()) == 2);
-    CHECK(DetailOf(split.status())->key == "data.val_set_size");
-  }
-  CHECK(SplitDataset(Numbered(100), 99, 7).ok());
-  CHECK_FALSE(SplitDataset(Numbered(1), 0.5, 7).ok());
 }
 
 }  // namespace
