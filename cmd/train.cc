@@ -112,7 +112,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   return {{"parameters", total},
           {"trainable_parameters", trainable},
           {"total_steps", plan.total_steps()},
-          {"samples", data.train->samples.size()},
+          {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
           {"memory", ToJson(memory)}};
