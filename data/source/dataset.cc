@@ -103,7 +103,9 @@ void Collect(BuiltRow built, const SampleOrigin& origin, const RowPlace& place, 
   report.truncated_rows += built.truncated;
   report.doubled_bos_rows += built.doubled_bos;
   report.split_rows += built.samples.size() > 1;
-  if (built.dropped) report.dropped.push_back({place, origin.row, *built.dropped, built.tokens});
+  for (const DroppedSample& dropped : built.dropped) {
+    report.dropped.push_back({place, origin.row, dropped.reason, dropped.tokens});
+  }
   for (Sample& sample : built.samples) {
     dataset.samples.push_back(std::move(sample));
     dataset.origins.push_back(origin);
