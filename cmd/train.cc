@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"

@@ -21,8 +21,8 @@ class RowStream {
   virtual ~RowStream() = default;
   // Nothing at the end, and where it was interrupted.
   virtual absl::StatusOr<std::optional<StreamedRow>> Next() = 0;
-  // Passes over rows without making their samples. An error where there are fewer.
-  virtual absl::Status Skip(int64_t rows) = 0;
+  // Passes over so many rows without making their samples; returns how many there were.
+  virtual absl::StatusOr<int64_t> Skip(int64_t rows) = 0;
   // From any thread: a Next or Skip that waits for input returns soon.
   virtual void Interrupt() {}
 };

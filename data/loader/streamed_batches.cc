@@ -192,7 +192,14 @@ absl::Status StreamedBatches::Seek(const DataPosition& position) {
                       .expected = "0"});
   }
   FTUNE_RETURN_IF_ERROR(Open());
-  FTUNE_RETURN_IF_ERROR(stream_->Skip(position.row));
+  FTUNE_ASSIGN_OR_RETURN(const int64_t skipped, stream_->Skip(position.row));
+  if (interrupted()) return absl::OkStatus();
+  if (skipped != position.row) {
+    return DataError({.key = "position.row",
+                      .message = "the data has become shorter since the position was saved",
+                      .found = StrCat(skipped, " rows"),
+                      .expected = StrCat("at least ", position.row)});
+  }
   position_ = position;
   position_.batch = 0;
   any_samples_ = position.row > 0;  // there were some, or the position would not be there
