@@ -107,7 +107,9 @@ void Collect(const BuiltRow& built, const SampleInfo& origin, const RowPlace& pl
   report.truncated_rows += built.truncated;
   report.doubled_bos_rows += built.doubled_bos;
   report.split_rows += built.samples.size() > 1;
-  if (built.dropped) report.dropped.push_back({place, origin.row, *built.dropped, built.tokens});
+  for (const DroppedSample& dropped : built.dropped) {
+    report.dropped.push_back({place, origin.row, dropped.reason, dropped.tokens});
+  }
   for (const Sample& sample : built.samples) store.Add(sample, origin);
 }
 
