@@ -101,7 +101,7 @@ void Collect(BuiltRow built, const SampleOrigin& origin, const RowPlace& place, 
   DataReport& report = dataset.report;
   ++report.rows;
   report.truncated_rows += built.truncated;
-  report.doubled_bos_rows += built.doubled_bos;
+  report.audit.Merge(built.audit);
   report.split_rows += built.samples.size() > 1;
   if (built.dropped) report.dropped.push_back({place, origin.row, *built.dropped, built.tokens});
   for (Sample& sample : built.samples) {
