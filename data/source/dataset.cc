@@ -106,7 +106,7 @@ void Collect(const BuiltRow& built, const SampleInfo& origin, const RowPlace& pl
              MemoryTokenStore& store) {
   ++report.rows;
   report.truncated_rows += built.truncated;
-  report.doubled_bos_rows += built.doubled_bos;
+  report.audit.Merge(built.audit);
   report.split_rows += built.samples.size() > 1;
   for (const DroppedSample& dropped : built.dropped) {
     report.dropped.push_back({place, origin.row, dropped.reason, dropped.tokens});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/audit/audit_counts.h"
 #include "data/source/row.h"
 #include "data/source/sample_builder.h"
 #include "data/store/token_store.h"
@@ -43,9 +44,9 @@ std::string DroppedRowJson(const DroppedRow& dropped);
 struct DataReport {
   int64_t rows = 0;
   int64_t truncated_rows = 0;
-  int64_t split_rows = 0;  // became more than one sample
-  int64_t doubled_bos_rows = 0;
+  int64_t split_rows = 0;           // became more than one sample
   std::vector<DroppedRow> dropped;  // in order of rows
+  AuditCounts audit;                // merged over all rows
 };
 
 struct Dataset {

@@ -1,5 +1,6 @@
 #include "data/source/sample_builder.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -159,8 +160,16 @@ void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
 absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, const RowPlace& place) const {
   BuiltRow built;
   built.tokens = sample.size();
+  built.audit.rows = 1;
+  built.audit.tokens = sample.size();
+  built.audit.trained_tokens = sample.trained_tokens();
+  built.audit.untrained_rows = sample.trained_tokens() == 0;
   const auto& bos = tokenizer_.special().bos;
-  built.doubled_bos = bos && sample.size() >= 2 && sample.ids[0] == bos->id && sample.ids[1] == bos->id;
+  const size_t leading_bos =
+      bos ? std::find_if(sample.ids.begin(), sample.ids.end(), [&](int32_t id) { return id != bos->id; }) -
+                sample.ids.begin()
+          : 0;
+  ++built.audit.bos_rows[std::min<size_t>(leading_bos, 2)];
   const LengthPolicy policy = {.sequence_len = options_.sequence_len,
                                .excess = options_.excess_length_strategy,
                                .side = options_.truncation_side,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/audit/audit_counts.h"
 #include "data/sample.h"
 #include "data/source/chat_row.h"
 #include "data/source/conversation.h"
@@ -36,7 +37,8 @@ struct BuiltRow {
   std::vector<RoleTokens> roles;       // of a conversation, before the length policy
   int64_t tokens = 0;                  // before the length policy
   bool truncated = false;
-  bool doubled_bos = false;  // two BOS at the begin: the text has one and the tokenizer or template another
+  AuditCounts
+      audit;  // of this row; its bos_rows[2]: the text has a BOS and the tokenizer or template another
 };
 
 // The parts of one row by format; errors have its place. Thread-safe.

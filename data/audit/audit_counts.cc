@@ -1,0 +1,110 @@
+#include "data/audit/audit_counts.h"
+
+#include "base/error.h"
+#include "base/json_file.h"
+
+namespace ftune {
+namespace {
+
+// Every number and text of the counts under its name, once for writing and reading.
+template <class Counts, class Visit>
+void ForEachNumber(Counts& counts, const Visit& visit) {
+  visit("rows", counts.rows);
+  visit("tokens", counts.tokens);
+  visit("trained_tokens", counts.trained_tokens);
+  visit("untrained_rows", counts.untrained_rows);
+  visit("rows_without_bos", counts.bos_rows[0]);
+  visit("rows_with_one_bos", counts.bos_rows[1]);
+  visit("rows_with_doubled_bos", counts.bos_rows[2]);
+  visit("trained_turns", counts.trained_turns);
+  visit("open_turns", counts.open_turns);
+}
+
+template <class Counts, class Visit>
+void ForEachText(Counts& counts, const Visit& visit) {
+  visit("first_untrained", counts.first_untrained);
+  visit("first_doubled_bos", counts.first_doubled_bos);
+  visit("first_open", counts.first_open);
+}
+
+template <class RoleCounts, class Visit>
+void ForEachRoleNumber(RoleCounts& role, const Visit& visit) {
+  visit("messages", role.messages);
+  visit("tokens", role.tokens);
+  visit("trained_tokens", role.trained_tokens);
+}
+
+absl::StatusOr<nlohmann::json> Object(const nlohmann::json& json, const char* key, const std::string& file) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_object()) {
+    return DataError({.file = file, .key = key, .expected = "an object"});
+  }
+  return *found;
+}
+
+}  // namespace
+
+void AuditCounts::Merge(const AuditCounts& later) {
+  rows += later.rows;
+  tokens += later.tokens;
+  trained_tokens += later.trained_tokens;
+  untrained_rows += later.untrained_rows;
+  for (size_t i = 0; i < bos_rows.size(); ++i) bos_rows[i] += later.bos_rows[i];
+  for (const auto& [name, role] : later.roles) {
+    Role& sum = roles[name];
+    sum.messages += role.messages;
+    sum.tokens += role.tokens;
+    sum.trained_tokens += role.trained_tokens;
+  }
+  trained_turns += later.trained_turns;
+  open_turns += later.open_turns;
+  for (const auto& [text, count] : later.endings) endings[text] += count;
+  if (first_untrained.empty()) first_untrained = later.first_untrained;
+  if (first_doubled_bos.empty()) first_doubled_bos = later.first_doubled_bos;
+  if (first_open.empty()) first_open = later.first_open;
+}
+
+nlohmann::ordered_json AuditCounts::ToJson() const {
+  nlohmann::ordered_json json;
+  const auto write = [&](const char* key, const auto& value) { json[key] = value; };
+  ForEachNumber(*this, write);
+  ForEachText(*this, write);
+  json["endings"] = endings;
+  json["roles"] = nlohmann::ordered_json::object();
+  for (const auto& [name, role] : roles) {
+    nlohmann::ordered_json& out = json["roles"][name];
+    ForEachRoleNumber(role, [&](const char* key, int64_t value) { out[key] = value; });
+  }
+  return json;
+}
+
+absl::StatusOr<AuditCounts> AuditCounts::FromJson(const nlohmann::json& json, const std::string& file) {
+  AuditCounts counts;
+  absl::Status status;
+  const auto read_from = [&](const nlohmann::json& object) {
+    return [&](const char* key, auto& value) {
+      if (!status.ok()) return;
+      auto read = RequiredField<std::remove_reference_t<decltype(value)>>(object, key, file);
+      if (read.ok()) {
+        value = *std::move(read);
+      } else {
+        status = read.status();
+      }
+    };
+  };
+  ForEachNumber(counts, read_from(json));
+  ForEachText(counts, read_from(json));
+  FTUNE_RETURN_IF_ERROR(status);
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json endings, Object(json, "endings", file));
+  for (const auto& item : endings.items()) {
+    FTUNE_ASSIGN_OR_RETURN(counts.endings[item.key()], RequiredField<int64_t>(endings, item.key(), file));
+  }
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json roles, Object(json, "roles", file));
+  for (const auto& item : roles.items()) {
+    ForEachRoleNumber(counts.roles[item.key()], read_from(item.value()));
+  }
+  FTUNE_RETURN_IF_ERROR(status);
+  return counts;
+}
+
+}  // namespace ftune

@@ -1,0 +1,70 @@
+#include "data/audit/audit_counts.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+
+namespace ftune {
+namespace {
+
+AuditCounts Some() {
+  AuditCounts counts;
+  counts.rows = 3;
+  counts.tokens = 40;
+  counts.trained_tokens = 15;
+  counts.untrained_rows = 1;
+  counts.bos_rows = {1, 0, 2};
+  counts.roles["assistant"] = {2, 20, 15};
+  counts.roles["user"] = {1, 9, 0};
+  counts.trained_turns = 2;
+  counts.open_turns = 1;
+  counts.endings = {{"</s>", 1}, {"x", 1}};
+  counts.first_untrained = "a.jsonl:2";
+  counts.first_open = "a.jsonl:3";
+  return counts;
+}
+
+TEST_CASE("the counts of parts merge into those of the whole, the first places stay") {
+  AuditCounts later;
+  later.rows = 2;
+  later.bos_rows = {0, 2, 0};
+  later.roles["tool"] = {1, 5, 0};
+  later.roles["user"] = {2, 6, 1};
+  later.endings = {{"</s>", 4}};
+  later.first_open = "b.jsonl:1";
+  later.first_doubled_bos = "b.jsonl:2";
+  AuditCounts sum = Some();
+  sum.Merge(later);
+  CHECK(sum.rows == 5);
+  CHECK(sum.tokens == 40);
+  CHECK(sum.bos_rows == std::array<int64_t, 3>{1, 2, 2});
+  CHECK(sum.roles.size() == 3);
+  CHECK(sum.roles["user"] == AuditCounts::Role{3, 15, 1});
+  CHECK(sum.endings == std::map<std::string, int64_t>{{"</s>", 5}, {"x", 1}});
+  CHECK(sum.first_open == "a.jsonl:3");
+  CHECK(sum.first_doubled_bos == "b.jsonl:2");
+}
+
+TEST_CASE("counts written and read are the same; what is missing or wrong is named") {
+  const nlohmann::json json = Some().ToJson();
+  const auto read = AuditCounts::FromJson(json, "audit.json");
+  REQUIRE(read.ok());
+  CHECK(*read == Some());
+  for (const auto& item : json.items()) {
+    for (const nlohmann::json& value : {nlohmann::json(), nlohmann::json("x"), nlohmann::json(1.5)}) {
+      if (item.value().is_string() && value.is_string()) continue;
+      nlohmann::json broken = json;
+      broken[item.key()] = value;
+      const auto refused = AuditCounts::FromJson(broken, "audit.json");
+      REQUIRE_FALSE(refused.ok());
+      CHECK(DetailOf(refused.status())->key == item.key());
+    }
+  }
+  nlohmann::json broken = json;
+  broken["roles"]["user"].erase("tokens");
+  CHECK_FALSE(AuditCounts::FromJson(broken, "audit.json").ok());
+  CHECK_FALSE(AuditCounts::FromJson(nlohmann::json::array(), "audit.json").ok());
+}
+
+}  // namespace
+}  // namespace ftune
