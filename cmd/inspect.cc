@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -45,7 +44,8 @@ nlohmann::ordered_json StepsJson(const DataPlan& plan, int64_t steps) {
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model));
+  Progress progress(stderr, invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, progress));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = data.train->size();
   if (options.sample < 0 || options.sample >= samples) {
@@ -56,14 +56,12 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   }
 
   const DataPlan::Epoch& epoch = plan.epochs().front();
-  std::map<std::string, int64_t> dropped;
-  for (const DroppedRow& row : data.train->report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
   CommandResult result{.json = {{"samples", samples},
                                 {"tokens", data.train->tokens()},
                                 {"trained_tokens", data.train->trained_tokens()},
                                 {"packs", epoch.packs},
                                 {"fill", epoch.fill()},
-                                {"dropped", dropped}}};
+                                {"dropped", data.train->report.dropped}}};
   if (options.batches > 0) result.json["batches"] = StepsJson(plan, options.batches);
   if (invocation.json) return result;
 

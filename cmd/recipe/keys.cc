@@ -166,7 +166,11 @@ void AddData(KeyTable& table) {
                  "What becomes of longer samples. auto: text is split, the rest dropped (and counted)."),
        MakeField("packing", &S::packing, BoolType(),
                  "Fill each row with several samples, which never see each other."),
-       MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end.")});
+       MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end."),
+       MakeField("prepared_path", &S::prepared_path, AutoOr(Path()),
+                 "Where tokenised data is kept for the next run. auto: $XDG_CACHE_HOME/ftune/tokens, "
+                 "~/.cache/ftune/tokens.",
+                 {"dataset_prepared_path"})});
   table.SetRequired("data.train");
 }
 

@@ -122,6 +122,7 @@ struct DataSection {
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
   bool packing = true;
   bool streaming = false;
+  Auto<std::string> prepared_path;  // stays empty: the user's cache
 
   bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }
   bool operator==(const DataSection&) const = default;

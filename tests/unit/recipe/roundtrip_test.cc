@@ -48,7 +48,8 @@ Recipe Full() {
             .sequence_len = 512,
             .excess_length_strategy = ExcessLength::kError,
             .packing = false,
-            .streaming = true};
+            .streaming = true,
+            .prepared_path = "~/a b"};
   r.train = {.global_batch_size = 12,
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
