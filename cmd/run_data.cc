@@ -109,7 +109,7 @@ std::string DescribeDataset(const Dataset& dataset) {
   };
   mention(dataset.report.truncated_rows, "truncated");
   mention(dataset.report.split_rows, "split");
-  mention(dataset.report.audit.bos_rows[2], "with a doubled BOS");
+  mention(dataset.report.audit.bos_samples[2], "with a doubled BOS");
   return text;
 }
 

@@ -9,13 +9,13 @@ namespace {
 // Every number and text of the counts under its name, once for writing and reading.
 template <class Counts, class Visit>
 void ForEachNumber(Counts& counts, const Visit& visit) {
-  visit("rows", counts.rows);
+  visit("samples", counts.samples);
   visit("tokens", counts.tokens);
   visit("trained_tokens", counts.trained_tokens);
-  visit("untrained_rows", counts.untrained_rows);
-  visit("rows_without_bos", counts.bos_rows[0]);
-  visit("rows_with_one_bos", counts.bos_rows[1]);
-  visit("rows_with_doubled_bos", counts.bos_rows[2]);
+  visit("untrained_samples", counts.untrained_samples);
+  visit("samples_without_bos", counts.bos_samples[0]);
+  visit("samples_with_one_bos", counts.bos_samples[1]);
+  visit("samples_with_doubled_bos", counts.bos_samples[2]);
   visit("trained_turns", counts.trained_turns);
   visit("open_turns", counts.open_turns);
 }
@@ -29,7 +29,6 @@ void ForEachText(Counts& counts, const Visit& visit) {
 
 template <class RoleCounts, class Visit>
 void ForEachRoleNumber(RoleCounts& role, const Visit& visit) {
-  visit("messages", role.messages);
   visit("tokens", role.tokens);
   visit("trained_tokens", role.trained_tokens);
 }
@@ -45,14 +44,13 @@ absl::StatusOr<nlohmann::json> Object(const nlohmann::json& json, const char* ke
 }  // namespace
 
 void AuditCounts::Merge(const AuditCounts& later) {
-  rows += later.rows;
+  samples += later.samples;
   tokens += later.tokens;
   trained_tokens += later.trained_tokens;
-  untrained_rows += later.untrained_rows;
-  for (size_t i = 0; i < bos_rows.size(); ++i) bos_rows[i] += later.bos_rows[i];
+  untrained_samples += later.untrained_samples;
+  for (size_t i = 0; i < bos_samples.size(); ++i) bos_samples[i] += later.bos_samples[i];
   for (const auto& [name, role] : later.roles) {
     Role& sum = roles[name];
-    sum.messages += role.messages;
     sum.tokens += role.tokens;
     sum.trained_tokens += role.trained_tokens;
   }

@@ -18,6 +18,7 @@ namespace ftune {
 struct DatasetEntry {
   std::string path;  // .txt: one document; anything else: JSON Lines
   RowFormat format = RowFormat::kAuto;
+  RowMapping mapping;
   double weight = 1.0;  // how often each row comes in an epoch, on average
 };
 

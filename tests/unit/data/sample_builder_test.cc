@@ -74,12 +74,12 @@ TEST_CASE("a document: BOS where the tokenizer adds one, EOS at the end, all tra
   REQUIRE(b.ok());
   CHECK(with_bos.Decode(b->samples.at(0).ids, false) == "<s>ab</s>");
   CHECK(b->samples[0].trained == std::vector<uint8_t>(4, 1));
-  CHECK(b->audit.bos_rows[2] == 0);
+  CHECK(b->audit.bos_samples[2] == 0);
   // What the text brings along is not added again, or is told.
   const auto c = Build(with_bos, RowFormat::kText, R"({"text": "<s>ab</s>"})");
   REQUIRE(c.ok());
   CHECK(with_bos.Decode(c->samples.at(0).ids, false) == "<s><s>ab</s>");
-  CHECK(c->audit.bos_rows[2] == 1);
+  CHECK(c->audit.bos_samples[2] == 1);
 }
 
 TEST_CASE("prompt and completion") {
