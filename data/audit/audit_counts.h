@@ -22,16 +22,23 @@ struct AuditCounts {
     bool operator==(const Role&) const = default;
   };
 
+  // The last token of trained turns.
+  struct Ending {
+    int64_t turns = 0;
+    std::string first;  // FILE:LINE of the first
+
+    bool operator==(const Ending&) const = default;
+  };
+
   int64_t samples = 0;
   int64_t tokens = 0;
   int64_t trained_tokens = 0;               // a sample's first token never counts
   int64_t untrained_samples = 0;            // nothing is learned of them
   std::array<int64_t, 3> bos_samples = {};  // that begin with no, one, more than one BOS
+  int64_t mended_bos = 0;                   // of which a second BOS was taken out
   std::map<std::string, Role> roles;
-  int64_t trained_turns = 0;
-  int64_t open_turns = 0;                  // trained turns whose last token does not end generation
-  std::map<std::string, int64_t> endings;  // trained turns by the text of their last token
-  std::string first_untrained, first_doubled_bos, first_open;  // FILE:LINE of the first such sample, or empty
+  std::map<int32_t, Ending> endings;                // by the token's id
+  std::string first_untrained, first_doubled_bos;  // FILE:LINE of the first such sample, or empty
 
   // Adds what was counted over samples that come after these.
   void Merge(const AuditCounts& later);

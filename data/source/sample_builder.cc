@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "data/loader/batch.h"
+#include "data/audit/audit_sample.h"
 #include "data/source/trained_tokens.h"
 
 namespace ftune {
@@ -60,17 +60,41 @@ absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat 
   if (const auto* chat = std::get_if<ChatRow>(&content)) return Conversation(*chat, place);
   if (const auto* document = std::get_if<Document>(&content)) return BuildDocument(document->text, place);
   if (const auto* tokens = std::get_if<TokenRow>(&content)) {
-    return Finish({tokens->ids, tokens->trained}, format, place);
+    return Audited({tokens->ids, tokens->trained}, format, place);
   }
-  if (const auto* segments = std::get_if<SegmentRow>(&content))
-    return Finish(Joined(*segments), format, place);
-  return Finish(Completed(std::get<PromptCompletion>(content)), format, place);
+  if (const auto* segments = std::get_if<SegmentRow>(&content)) return Audited(Joined(*segments), format, place);
+  return Audited(Completed(std::get<PromptCompletion>(content)), format, place);
 }
 
 absl::StatusOr<BuiltRow> SampleBuilder::BuildDocument(std::string_view text, const RowPlace& place) const {
   Sample sample = AllTrained(tokenizer_.Encode(text, {.add_special_tokens = true}).ids);
   AppendEos(sample, 1);
-  return Finish(std::move(sample), RowFormat::kText, place);
+  return Audited(std::move(sample), RowFormat::kText, place);
+}
+
+absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format, const RowPlace& place) const {
+  // Texts that bring a BOS of their own get no second one; ids that stand in the data are taken as they are.
+  const bool mended = format != RowFormat::kTokens && TakeOutDoubledBos(sample);
+  std::vector<int32_t> turn_ends;  // of what ends as an answer does
+  if (format == RowFormat::kPromptCompletion || format == RowFormat::kAlpaca) {
+    if (sample.size() > 0) turn_ends.push_back(sample.ids.back());
+  }
+  AuditCounts audit = AuditSample(sample, turn_ends, tokenizer_, place);
+  audit.mended_bos = mended;
+  FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample), format, place));
+  built.audit = std::move(audit);
+  return built;
+}
+
+bool SampleBuilder::TakeOutDoubledBos(Sample& sample) const {
+  const auto& bos = tokenizer_.special().bos;
+  bool doubled = false;
+  while (bos && sample.size() > 1 && sample.ids[0] == bos->id && sample.ids[1] == bos->id) {
+    sample.ids.erase(sample.ids.begin());
+    sample.trained.erase(sample.trained.begin());
+    doubled = true;
+  }
+  return doubled;
 }
 
 absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, const RowPlace& place) const {
@@ -80,18 +104,20 @@ absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, const 
   }
   FTUNE_ASSIGN_OR_RETURN(std::vector<ConversationSample> samples,
                          ConversationSamples(chat, *chat_template_, tokenizer_,
-                                             {.train_on_inputs = options_.train_on_inputs}, place));
+                                             {options_.train_on_inputs, options_.split_turns}, place));
   BuiltRow whole;
   for (ConversationSample& sample : samples) {
+    AuditCounts audit = AuditSample(sample.sample, sample.turn_ends, tokenizer_, place);
+    audit.mended_bos = sample.doubled_bos;
+    for (const RoleTokens& role : sample.roles) {
+      audit.roles[role.role] = {.tokens = role.tokens, .trained_tokens = role.trained};
+    }
+    whole.audit.Merge(audit);
     FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample.sample), RowFormat::kMessages, place));
     std::move(built.samples.begin(), built.samples.end(), std::back_inserter(whole.samples));
     std::move(built.dropped.begin(), built.dropped.end(), std::back_inserter(whole.dropped));
     whole.tokens += built.tokens;
     whole.truncated = whole.truncated || built.truncated;
-    for (const RoleTokens& role : sample.roles) {
-      built.audit.roles[role.role] = {.tokens = role.tokens, .trained_tokens = role.trained};
-    }
-    whole.audit.Merge(built.audit);
   }
   return whole;
 }
@@ -136,16 +162,6 @@ void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
 absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, const RowPlace& place) const {
   BuiltRow built;
   built.tokens = sample.size();
-  built.audit.samples = 1;
-  built.audit.tokens = sample.size();
-  built.audit.trained_tokens = sample.trained_tokens();
-  built.audit.untrained_samples = sample.trained_tokens() == 0;
-  const auto& bos = tokenizer_.special().bos;
-  const size_t leading_bos =
-      bos ? std::find_if(sample.ids.begin(), sample.ids.end(), [&](int32_t id) { return id != bos->id; }) -
-                sample.ids.begin()
-          : 0;
-  ++built.audit.bos_samples[std::min<size_t>(leading_bos, 2)];
   const auto drop = [&](DropReason reason) {
     built.samples.clear();
     built.dropped.push_back({reason, built.tokens});

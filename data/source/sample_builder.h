@@ -31,6 +31,7 @@ struct SampleOptions {
   bool train_on_inputs = false;  // prompts and the template's own words too; not turns that a row excludes
   TrainTurns train_on_turns = TrainTurns::kAll;
   std::vector<std::string> roles_to_train = {"assistant"};
+  SplitTurns split_turns = SplitTurns::kAuto;
   int64_t sequence_len = 2048;  // ≥ 2
   ExcessTokens excess_length_strategy = ExcessTokens::kAuto;
 };
@@ -72,7 +73,10 @@ class SampleBuilder {
   absl::StatusOr<BuiltRow> Conversation(const ChatRow& chat, const RowPlace& place) const;
   Sample Completed(const PromptCompletion& row) const;
   Sample Joined(const SegmentRow& row) const;
+  bool TakeOutDoubledBos(Sample& sample) const;
   void AppendEos(Sample& sample, uint8_t trained) const;
+  // The length policy, with the audit's counts of the whole.
+  absl::StatusOr<BuiltRow> Audited(Sample sample, RowFormat format, const RowPlace& place) const;
   absl::StatusOr<BuiltRow> Finish(Sample sample, RowFormat format, const RowPlace& place) const;
 
   const Tokenizer& tokenizer_;
