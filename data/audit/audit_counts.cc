@@ -50,6 +50,7 @@ void AuditCounts::Merge(const AuditCounts& later) {
   trained_tokens += later.trained_tokens;
   untrained_samples += later.untrained_samples;
   for (size_t i = 0; i < bos_samples.size(); ++i) bos_samples[i] += later.bos_samples[i];
+  for (const auto& [name, count] : later.formats) formats[name] += count;
   for (const auto& [name, role] : later.roles) {
     Role& sum = roles[name];
     sum.tokens += role.tokens;
@@ -70,6 +71,7 @@ nlohmann::ordered_json AuditCounts::ToJson() const {
   const auto write = [&](const char* key, const auto& value) { json[key] = value; };
   ForEachNumber(*this, write);
   ForEachText(*this, write);
+  json["formats"] = nlohmann::ordered_json(formats);
   json["endings"] = nlohmann::ordered_json::object();
   for (const auto& [id, ending] : endings) {
     json["endings"][std::to_string(id)] = {{"turns", ending.turns}, {"first", ending.first}};
@@ -99,6 +101,10 @@ absl::StatusOr<AuditCounts> AuditCounts::FromJson(const nlohmann::json& json, co
   ForEachNumber(counts, read_from(json));
   ForEachText(counts, read_from(json));
   FTUNE_RETURN_IF_ERROR(status);
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json formats, Object(json, "formats", file));
+  for (const auto& item : formats.items()) {
+    FTUNE_ASSIGN_OR_RETURN(counts.formats[item.key()], RequiredField<int64_t>(formats, item.key(), file));
+  }
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json endings, Object(json, "endings", file));
   for (const auto& item : endings.items()) {
     int32_t id = 0;

@@ -36,8 +36,9 @@ struct AuditCounts {
   int64_t untrained_samples = 0;            // nothing is learned of them
   std::array<int64_t, 3> bos_samples = {};  // that begin with no, one, more than one BOS
   int64_t mended_bos = 0;                   // of which a second BOS was taken out
+  std::map<std::string, int64_t> formats;   // how many samples were read in each shape of rows
   std::map<std::string, Role> roles;
-  std::map<int32_t, Ending> endings;                // by the token's id
+  std::map<int32_t, Ending> endings;               // by the token's id
   std::string first_untrained, first_doubled_bos;  // FILE:LINE of the first such sample, or empty
 
   // Adds what was counted over samples that come after these.

@@ -75,8 +75,12 @@ std::string AuditReport::FirstOpen() const {
 
 std::vector<std::string> AuditReport::Lines() const {
   std::vector<std::string> lines;
-  std::string trained = StrCat("audit: ", ShareOf(counts_.trained_tokens, counts_.tokens, "tokens"),
-                               " are trained");
+  std::vector<std::string> formats;
+  for (const auto& [name, count] : counts_.formats) formats.push_back(StrCat(count, " from ", name, " rows"));
+  lines.push_back(StrCat("audit: ", counts_.samples,
+                         counts_.samples == 1 ? " sample: " : " samples: ", StrJoin(formats, ", ")));
+  std::string trained =
+      StrCat("audit: ", ShareOf(counts_.trained_tokens, counts_.tokens, "tokens"), " are trained");
   const char* separator = "; by role: ";
   for (const auto& [name, role] : counts_.roles) {
     StrAppend(trained, separator, name.empty() ? "between the turns" : name, " ",
@@ -124,11 +128,11 @@ absl::Status AuditReport::Check(const AuditLimits& limits) const {
   };
   const auto at_most = [](double limit) { return StrCat("at most ", Percent(limit)); };
   if (Share(counts_.untrained_samples, counts_.samples) > limits.max_untrained_samples) {
-    return stop(counts_.first_untrained, "max_untrained_samples", "too many samples have nothing to learn",
-                ShareOf(counts_.untrained_samples, counts_.samples, "samples"),
-                at_most(limits.max_untrained_samples),
-                "look at one with ftune inspect; data.roles_to_train, train_on_inputs and the rows' weight and "
-                "train decide what is learned");
+    return stop(
+        counts_.first_untrained, "max_untrained_samples", "too many samples have nothing to learn",
+        ShareOf(counts_.untrained_samples, counts_.samples, "samples"), at_most(limits.max_untrained_samples),
+        "look at one with ftune inspect; data.roles_to_train, train_on_inputs and the rows' weight and "
+        "train decide what is learned");
   }
   if (Share(counts_.bos_samples[2], counts_.samples) > limits.max_doubled_bos) {
     return stop(counts_.first_doubled_bos, "max_doubled_bos", "samples begin with more than one BOS",
@@ -136,12 +140,13 @@ absl::Status AuditReport::Check(const AuditLimits& limits) const {
                 "take it out of the data's input_ids");
   }
   if (Share(open_turns(), turns()) > limits.max_open_turns) {
-    return stop(FirstOpen(), "max_open_turns",
-                "the model would not learn to stop: trained turns do not end with a token that ends generation",
-                StrCat(ShareOf(open_turns(), turns(), "turns"), ", ending with ", DescribeEndings(false)),
-                StrCat("an end with ", DescribeStops()),
-                "give the model's generation_config.json the token that the chat template ends turns with as "
-                "eos_token_id, choose another data.chat_template, or raise the limit");
+    return stop(
+        FirstOpen(), "max_open_turns",
+        "the model would not learn to stop: trained turns do not end with a token that ends generation",
+        StrCat(ShareOf(open_turns(), turns(), "turns"), ", ending with ", DescribeEndings(false)),
+        StrCat("an end with ", DescribeStops()),
+        "give the model's generation_config.json the token that the chat template ends turns with as "
+        "eos_token_id, choose another data.chat_template, or raise the limit");
   }
   const double trained = Share(counts_.trained_tokens, counts_.tokens);
   if (trained < limits.min_trained_tokens) {

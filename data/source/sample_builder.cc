@@ -57,12 +57,13 @@ absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat 
                                               const RowMapping& mapping) const {
   FTUNE_ASSIGN_OR_RETURN(const RowContent content,
                          ftune::ReadRow(RowFields(row, place, mapping), format, read_options_));
-  if (const auto* chat = std::get_if<ChatRow>(&content)) return Conversation(*chat, place);
+  if (const auto* chat = std::get_if<ChatRow>(&content)) return Conversation(*chat, format, place);
   if (const auto* document = std::get_if<Document>(&content)) return BuildDocument(document->text, place);
   if (const auto* tokens = std::get_if<TokenRow>(&content)) {
     return Audited({tokens->ids, tokens->trained}, format, place);
   }
-  if (const auto* segments = std::get_if<SegmentRow>(&content)) return Audited(Joined(*segments), format, place);
+  if (const auto* segments = std::get_if<SegmentRow>(&content))
+    return Audited(Joined(*segments), format, place);
   return Audited(Completed(std::get<PromptCompletion>(content)), format, place);
 }
 
@@ -72,7 +73,8 @@ absl::StatusOr<BuiltRow> SampleBuilder::BuildDocument(std::string_view text, con
   return Audited(std::move(sample), RowFormat::kText, place);
 }
 
-absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format, const RowPlace& place) const {
+absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format,
+                                                const RowPlace& place) const {
   // Texts that bring a BOS of their own get no second one; ids that stand in the data are taken as they are.
   const bool mended = format != RowFormat::kTokens && TakeOutDoubledBos(sample);
   std::vector<int32_t> turn_ends;  // of what ends as an answer does
@@ -81,6 +83,7 @@ absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format,
   }
   AuditCounts audit = AuditSample(sample, turn_ends, tokenizer_, place);
   audit.mended_bos = mended;
+  audit.formats[std::string(RowFormatName(format))] = 1;
   FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample), format, place));
   built.audit = std::move(audit);
   return built;
@@ -97,7 +100,8 @@ bool SampleBuilder::TakeOutDoubledBos(Sample& sample) const {
   return doubled;
 }
 
-absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, const RowPlace& place) const {
+absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, RowFormat format,
+                                                     const RowPlace& place) const {
   if (chat_template_ == nullptr) {
     return RowError(place, {.message = "the row is a conversation, but the model has no chat template",
                             .hint = "name one with data.chat_template"});
@@ -109,6 +113,7 @@ absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, const 
   for (ConversationSample& sample : samples) {
     AuditCounts audit = AuditSample(sample.sample, sample.turn_ends, tokenizer_, place);
     audit.mended_bos = sample.doubled_bos;
+    audit.formats[std::string(RowFormatName(format))] = 1;
     for (const RoleTokens& role : sample.roles) {
       audit.roles[role.role] = {.tokens = role.tokens, .trained_tokens = role.trained};
     }

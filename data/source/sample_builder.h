@@ -70,7 +70,7 @@ class SampleBuilder {
   absl::StatusOr<BuiltRow> BuildDocument(std::string_view text, const RowPlace& place) const;
 
  private:
-  absl::StatusOr<BuiltRow> Conversation(const ChatRow& chat, const RowPlace& place) const;
+  absl::StatusOr<BuiltRow> Conversation(const ChatRow& chat, RowFormat format, const RowPlace& place) const;
   Sample Completed(const PromptCompletion& row) const;
   Sample Joined(const SegmentRow& row) const;
   bool TakeOutDoubledBos(Sample& sample) const;

@@ -17,6 +17,7 @@ AuditCounts Some() {
   counts.roles["assistant"] = {20, 15};
   counts.roles["user"] = {9, 0};
   counts.mended_bos = 1;
+  counts.formats = {{"sharegpt", 3}};
   counts.endings = {{2, {1, "a.jsonl:1"}}, {7, {1, "a.jsonl:3"}}};
   counts.first_untrained = "a.jsonl:2";
   return counts;
@@ -26,6 +27,7 @@ TEST_CASE("the counts of parts merge into those of the whole, the first places s
   AuditCounts later;
   later.samples = 2;
   later.bos_samples = {0, 2, 0};
+  later.formats = {{"sharegpt", 1}, {"text", 1}};
   later.roles["tool"] = {5, 0};
   later.roles["user"] = {6, 1};
   later.endings = {{2, {4, "b.jsonl:1"}}, {9, {1, "b.jsonl:2"}}};
@@ -36,6 +38,7 @@ TEST_CASE("the counts of parts merge into those of the whole, the first places s
   CHECK(sum.tokens == 40);
   CHECK(sum.bos_samples == std::array<int64_t, 3>{1, 2, 2});
   CHECK(sum.roles.size() == 3);
+  CHECK(sum.formats == std::map<std::string, int64_t>{{"sharegpt", 4}, {"text", 1}});
   CHECK(sum.roles["user"] == AuditCounts::Role{15, 1});
   CHECK(sum.endings.size() == 3);
   CHECK(sum.endings[2] == AuditCounts::Ending{5, "a.jsonl:1"});
