@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
+#include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/template/load_chat_template.h"
 #include "engine/format/hf_model.h"
@@ -62,6 +63,8 @@ absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path
   return file.Commit();
 }
 
+AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
+
 absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe) const {
   return DataPlan::Create(train, ToPlanOptions(recipe));
 }
@@ -99,6 +102,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
+  data.stop_ids = StopIds(config, *data.tokenizer);
   PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
                          .memory_will_do = !recipe.data.prepared_path.has_value(),
                          .build = {.threads = static_cast<int>(*recipe.launch.threads)}};
@@ -143,7 +147,7 @@ std::string DescribeDataset(const Dataset& dataset) {
   };
   mention(dataset.report.truncated_rows, "truncated");
   mention(dataset.report.split_rows, "split");
-  mention(dataset.report.audit.bos_rows[2], "with a doubled BOS");
+  mention(dataset.report.audit.bos_samples[2], "with a doubled BOS");
   return text;
 }
 

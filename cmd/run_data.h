@@ -11,6 +11,7 @@
 #include "cmd/prepared_data.h"
 #include "cmd/recipe/load.h"
 #include "cmd/run_options.h"
+#include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
@@ -28,10 +29,12 @@ struct RunData {
   PreparedStore train_store;
   PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
   std::vector<std::string> notes;  // what a user should be told
+  std::vector<int32_t> stop_ids;   // where generation ends
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
 
+  AuditReport Audit() const;  // of the training data
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };

@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/audit.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
@@ -142,6 +143,7 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths().dropped()));
+    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
@@ -156,6 +158,8 @@ class TrainRun {
       if (!store->path.empty()) progress_.Say(DescribeStore(*store));
     }
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();

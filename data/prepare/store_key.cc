@@ -53,23 +53,27 @@ absl::StatusOr<ordered_json> DescribeGguf(const std::filesystem::path& path) {
 
 ordered_json DescribeOptions(const SampleOptions& options) {
   // Names each field: one that is new does not compile until it stands here and below.
-  const auto& [train_on_inputs, train_on_turns, sequence_len, excess_length_strategy] = options;
+  const auto& [train_on_inputs, train_on_turns, roles_to_train, split_turns, sequence_len,
+               excess_length_strategy] = options;
   return {{"train_on_inputs", train_on_inputs},
           {"train_on_turns", static_cast<int>(train_on_turns)},
+          {"roles_to_train", roles_to_train},
+          {"split_turns", static_cast<int>(split_turns)},
           {"sequence_len", sequence_len},
           {"excess_length_strategy", static_cast<int>(excess_length_strategy)}};
 }
 
 ordered_json DescribeEntry(const DatasetEntry& entry, const std::vector<HashedFile>& files) {
   // As above. How often the samples are taken does not change them.
-  const auto& [path, format, weight] = entry;
+  const auto& [path, format, mapping, weight] = entry;
+  const auto& [columns, roles] = mapping;
   static_cast<void>(path);
   static_cast<void>(weight);
   ordered_json list = ordered_json::array();
   for (const HashedFile& file : files) {
     list.push_back({{"path", file.file.path}, {"size", file.size}, {"hash", HexOf(file.hash)}});
   }
-  return {{"format", RowFormatName(format)}, {"files", list}};
+  return {{"format", RowFormatName(format)}, {"columns", columns}, {"roles", roles}, {"files", list}};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace ftune {
 struct DatasetEntry {
   std::string path;
   RowFormat format = RowFormat::kAuto;
+  RowMapping mapping;
   double weight = 1.0;  // how often each row comes in an epoch, on average
 };
 
