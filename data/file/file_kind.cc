@@ -38,7 +38,13 @@ constexpr Foreign kForeign[] = {
     {"GGUF"sv, "a GGUF model", "name a dataset"},
     {"%PDF-"sv, "a PDF file", "write its text out as a .txt file"},
     {"\x80\x04\x95"sv, "a Python pickle", "write its rows out as JSON Lines"},
+    {"version https://git-lfs.github.com/spec/"sv, "a pointer of Git LFS",
+     "fetch the file itself: git lfs pull"},
 };
+
+bool IsWords(std::string_view magic) {
+  return std::all_of(magic.begin(), magic.end(), [](char c) { return c >= ' ' && c < '\x7F'; });
+}
 
 constexpr char kConvert[] = "convert the file to UTF-8";
 
@@ -67,9 +73,9 @@ bool HasArrowMagic(std::string_view begin) {
                      [&](std::string_view magic) { return begin.starts_with(magic); });
 }
 
-absl::Status RefuseForeign(std::string_view begin, const RowPlace& place) {
+absl::Status RefuseForeign(std::string_view begin, bool free_text, const RowPlace& place) {
   for (const Foreign& foreign : kForeign) {
-    if (begin.starts_with(foreign.magic)) {
+    if (begin.starts_with(foreign.magic) && !(free_text && IsWords(foreign.magic))) {
       return RowError(
           place,
           {.found = foreign.name, .expected = "JSON, CSV, text, Parquet or Arrow", .hint = foreign.hint});
