@@ -46,18 +46,25 @@ bool IsWords(std::string_view magic) {
   return std::all_of(magic.begin(), magic.end(), [](char c) { return c >= ' ' && c < '\x7F'; });
 }
 
+// Without .gz or .zst; in lower case.
+std::string ExtensionOf(std::string_view path) {
+  std::filesystem::path name(Lower(path));
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  return name.extension().string();
+}
+
 constexpr char kConvert[] = "convert the file to UTF-8";
 
 }  // namespace
 
 std::optional<FileKind> KindByName(std::string_view path) {
-  std::filesystem::path name(Lower(path));
-  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  const std::string extension = name.extension().string();
+  const std::string extension = ExtensionOf(path);
   const auto* found = std::find_if(std::begin(kNamedKinds), std::end(kNamedKinds),
                                    [&](const NamedKind& named) { return named.extension == extension; });
   return found == std::end(kNamedKinds) ? std::nullopt : std::optional(found->kind);
 }
+
+char CsvSeparatorByName(std::string_view path) { return ExtensionOf(path) == ".csv" ? '\0' : '\t'; }
 
 Packing DetectPacking(std::string_view begin) {
   if (begin.starts_with("\x1F\x8B"sv)) return Packing::kGzip;

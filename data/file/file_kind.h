@@ -21,6 +21,9 @@ enum class FileKind {
 // By the name, without .gz or .zst behind it; nothing where it says nothing.
 std::optional<FileKind> KindByName(std::string_view path);
 
+// Of a .csv file: 0, which the header tells; of others a tab.
+char CsvSeparatorByName(std::string_view path);
+
 enum class Packing { kNone, kGzip, kZstd };
 
 // How many of a file's first bytes the functions below want to see.

@@ -9,6 +9,7 @@
 #include "data/file/json_layout.h"
 #include "data/file/json_list_scanner.h"
 #include "data/file/jsonl_scanner.h"
+#include "data/file/list_source.h"
 #include "data/file/peekable_bytes.h"
 #include "data/file/unpacked_bytes.h"
 
@@ -48,8 +49,9 @@ absl::StatusOr<std::unique_ptr<RowScanner>> MakeJsonScanner(PeekableBytes& bytes
   return std::make_unique<JsonlScanner>();
 }
 
-absl::StatusOr<FileKind> KindByContent(std::string_view begin, const std::string& file) {
-  const JsonLayout layout = DetectJsonLayout(begin, begin.size() < kMagicBytes);
+absl::StatusOr<FileKind> KindByContent(PeekableBytes& bytes, const std::string& file) {
+  FTUNE_ASSIGN_OR_RETURN(const std::string_view begin, bytes.Peek(kLayoutBytes));
+  const JsonLayout layout = DetectJsonLayout(begin, begin.size() < kLayoutBytes);
   if (layout != JsonLayout::kNone) return FileKind::kJson;
   return RowError({file},
                   {.message = "neither the name nor the first byte tells what this file holds",
@@ -57,14 +59,34 @@ absl::StatusOr<FileKind> KindByContent(std::string_view begin, const std::string
                                ".arrow, and .gz or .zst behind that if it is packed"});
 }
 
-char SeparatorOf(const std::string& file) {
-  const std::string name = Lower(file);
-  return name.find(".tsv") != std::string::npos || name.find(".tab") != std::string::npos ? '\t' : '\0';
-}
+// Files one after another, each opened when its turn comes.
+class FilesReader : public BlockReader {
+ public:
+  FilesReader(std::vector<DataFile> files, const OpenOptions& options)
+      : files_(std::move(files)), options_(options) {}
+
+  absl::StatusOr<std::optional<RowBlock>> Next() override {
+    for (; next_ < files_.size(); ++next_) {
+      if (!reader_) {
+        FTUNE_ASSIGN_OR_RETURN(reader_, OpenFileBlocks(files_[next_], options_));
+      }
+      FTUNE_ASSIGN_OR_RETURN(std::optional<RowBlock> block, reader_->Next());
+      if (block) return block;
+      reader_.reset();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<DataFile> files_;
+  OpenOptions options_;
+  std::unique_ptr<BlockReader> reader_;  // of files_[next_]; null where that is not opened
+  size_t next_ = 0;
+};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const SourceFile& file,
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
                                                             const OpenOptions& options) {
   const RowPlace place{file.path};
   std::optional<FileKind> kind = options.kind ? options.kind : KindByName(file.path);
@@ -83,24 +105,29 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const SourceFile& fi
   FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, free_text, place));
   if (begin.starts_with(kByteOrderMark)) {
     bytes->Skip(kByteOrderMark.size());
-    FTUNE_ASSIGN_OR_RETURN(begin, bytes->Peek(kMagicBytes));
   }
 
   if (!kind) {
-    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(begin, file.path));
+    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(*bytes, file.path));
   }
   if (kind == FileKind::kText) return std::make_unique<DocumentReader>(file.path, std::move(bytes), options);
   std::unique_ptr<RowScanner> scanner;
   if (kind == FileKind::kCsv) {
-    scanner = std::make_unique<CsvScanner>(file.path, SeparatorOf(file.path));
+    scanner = std::make_unique<CsvScanner>(file.path, CsvSeparatorByName(file.path));
   } else {
     FTUNE_ASSIGN_OR_RETURN(scanner, MakeJsonScanner(*bytes, file.path, *kind));
   }
   return std::make_unique<ScannedReader>(file.path, std::move(bytes), std::move(scanner), options);
 }
 
+std::unique_ptr<BlockReader> OpenFilesBlocks(std::vector<DataFile> files, const OpenOptions& options) {
+  return std::make_unique<FilesReader>(std::move(files), options);
+}
+
 absl::StatusOr<std::unique_ptr<BlockReader>> OpenBlocks(const std::string& path, const OpenOptions& options) {
-  return OpenFileBlocks({.path = path}, options);
+  FTUNE_ASSIGN_OR_RETURN(std::vector<DataFile> files, ListSource(path));
+  if (files.size() == 1) return OpenFileBlocks(files.front(), options);
+  return OpenFilesBlocks(std::move(files), options);
 }
 
 }  // namespace ftune
