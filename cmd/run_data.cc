@@ -103,9 +103,11 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   data.stop_ids = StopIds(config, *data.tokenizer);
-  PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
-                         .memory_will_do = !recipe.data.prepared_path.has_value(),
-                         .build = {.threads = static_cast<int>(*recipe.launch.threads)}};
+  PrepareOptions options{
+      .folder = PreparedFolder(recipe.data.prepared_path),
+      .memory_will_do = !recipe.data.prepared_path.has_value(),
+      .build = {.bad_rows = recipe.data.on_bad_row == OnBadRow::kSkip ? BadRows::kSkip : BadRows::kError,
+                .threads = static_cast<int>(*recipe.launch.threads)}};
   FTUNE_ASSIGN_OR_RETURN(
       options.source, DescribeSource(tokenizer, *data.tokenizer, recipe.data.chat_template.value_or("auto"),
                                      ToSampleOptions(recipe.data)));

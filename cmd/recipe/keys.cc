@@ -177,6 +177,9 @@ void AddData(KeyTable& table) {
        MakeField("packing", &S::packing, BoolType(),
                  "Fill each row with several samples, which never see each other."),
        MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end."),
+       MakeField("on_bad_row", &S::on_bad_row,
+                 OneOf<OnBadRow>({{{"error"}, OnBadRow::kError}, {{"skip"}, OnBadRow::kSkip}}),
+                 "What a row that cannot be read does: stop, or be left out (counted and listed)."),
        MakeField("prepared_path", &S::prepared_path, AutoOr(Path()),
                  "Where tokenised data is kept for the next run. auto: $XDG_CACHE_HOME/ftune/tokens, "
                  "~/.cache/ftune/tokens.",

@@ -18,6 +18,7 @@ enum class AdapterKind { kLora, kQlora };
 enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
+enum class OnBadRow { kError, kSkip };
 enum class TrainedTurns { kAll, kLast };
 enum class OptimizerName { kAdamW, kSgd, kLion, kAdafactor, kMuon, kAdamW8bit };
 enum class AdjustLr { kMatchRmsAdamW, kOriginal };
@@ -135,6 +136,7 @@ struct DataSection {
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
   bool packing = true;
   bool streaming = false;
+  OnBadRow on_bad_row = OnBadRow::kError;
   Auto<std::string> prepared_path;  // stays empty: the user's cache
   AuditSection audit;
 

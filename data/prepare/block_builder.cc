@@ -23,11 +23,12 @@ void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t
 
 }  // namespace
 
-absl::StatusOr<TokenBlock> BlockBuilder::Build(const RowBlock& block, RowFormat format) const {
+absl::StatusOr<TokenBlock> BlockBuilder::Build(const RowBlock& block, RowFormat format,
+                                               const RowMapping& mapping) const {
   TokenBlock result;
   const auto build = [&](size_t row) -> absl::StatusOr<BuiltRow> {
     FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, ParseRow(block, row));
-    return builder_.Build(parsed, format, block.PlaceOf(row));
+    return builder_.Build(parsed, format, block.PlaceOf(row), mapping);
   };
   for (size_t i = 0; i < block.rows.size(); ++i) {
     const absl::StatusOr<BuiltRow> built = build(i);

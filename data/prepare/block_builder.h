@@ -20,7 +20,7 @@ class BlockBuilder {
   // The builder outlives this.
   BlockBuilder(const SampleBuilder& builder, BadRows bad_rows) : builder_(builder), bad_rows_(bad_rows) {}
 
-  absl::StatusOr<TokenBlock> Build(const RowBlock& block, RowFormat format) const;
+  absl::StatusOr<TokenBlock> Build(const RowBlock& block, RowFormat format, const RowMapping& mapping) const;
 
  private:
   const SampleBuilder& builder_;

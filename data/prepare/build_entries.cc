@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "data/file/open_blocks.h"
 #include "data/prepare/ordered_pipeline.h"
+#include "data/source/row_shape.h"
 
 namespace ftune {
 namespace {
@@ -15,6 +16,7 @@ struct Job {
   uint32_t shard = 0;
   int32_t entry = 0;
   RowFormat format = RowFormat::kAuto;
+  const RowMapping* mapping = nullptr;
   RowBlock block;
 };
 
@@ -42,14 +44,15 @@ class EntriesPass {
         sink_(sink),
         block_builder_(builder, options.bad_rows),
         pipeline_(
-            options.threads, [this](const Job& job) { return block_builder_.Build(job.block, job.format); },
+            options.threads,
+            [this](const Job& job) { return block_builder_.Build(job.block, job.format, *job.mapping); },
             [this](const Job& job, const TokenBlock& block) { return Consume(job, block); }) {
     progress_.total_bytes = total_bytes;
   }
 
   absl::Status ReadEntry(const DatasetEntry& entry, const std::vector<HashedFile>& files) {
     format_.reset();
-    if (entry.format != RowFormat::kAuto) format_ = entry.format;
+    entry_ = &entry;
     for (const HashedFile& file : files) {
       OpenOptions open;
       open.block_bytes = options_.block_bytes;
@@ -61,7 +64,7 @@ class EntriesPass {
       }
     }
     NextShard();  // a shard is of one entry
-    ++entry_;
+    ++entry_index_;
     return absl::OkStatus();
   }
 
@@ -78,7 +81,8 @@ class EntriesPass {
     if (sink_.Has(shard_)) {
       Advance(static_cast<int64_t>(block.rows.size()), bytes);
     } else {
-      FTUNE_RETURN_IF_ERROR(pipeline_.Push({shard_, entry_, format, std::move(block)}));
+      FTUNE_RETURN_IF_ERROR(
+          pipeline_.Push({shard_, entry_index_, format, &entry_->mapping, std::move(block)}));
     }
     shard_bytes_ += bytes;
     if (shard_bytes_ >= options_.shard_bytes) NextShard();
@@ -91,28 +95,31 @@ class EntriesPass {
   }
 
   absl::StatusOr<RowFormat> FormatOf(const RowBlock& block) {
+    const RowFormat named = entry_->format;
     if (block.encoding == RowBlock::Encoding::kDocument) {
-      if (!format_ || *format_ == RowFormat::kText) return RowFormat::kText;
-      return RowError({block.file}, {.found = StrCat("format ", RowFormatName(*format_), " for a document"),
+      if (named == RowFormat::kAuto || named == RowFormat::kText) return RowFormat::kText;
+      return RowError({block.file}, {.found = StrCat("format ", RowFormatName(named), " for a document"),
                                      .expected = "format text"});
     }
-    if (!format_) FTUNE_RETURN_IF_ERROR(Detect(block));
+    if (!format_) FTUNE_RETURN_IF_ERROR(ChooseFormat(block));
     // Where no row of the block shows its format, each is a bad row by any.
     return format_.value_or(RowFormat::kMessages);
   }
 
   // By the first row; where bad rows are skipped, by the first good one.
-  absl::Status Detect(const RowBlock& block) {
+  absl::Status ChooseFormat(const RowBlock& block) {
     for (size_t row = 0; row < block.rows.size(); ++row) {
-      const RowPlace place = block.PlaceOf(row);
-      const auto detect = [&]() -> absl::StatusOr<RowFormat> {
+      const auto choose = [&]() -> absl::StatusOr<RowFormat> {
         FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, ParseRow(block, row));
-        return DetectRowFormat(parsed, place);
+        return ChooseRowFormat(parsed, entry_->format, entry_->mapping, block.PlaceOf(row));
       };
-      const absl::StatusOr<RowFormat> format = detect();
+      const absl::StatusOr<RowFormat> format = choose();
       if (format.ok()) {
         format_ = *format;
-        return CheckRowFormat(*format, place);
+        if (entry_->format == RowFormat::kAuto) {
+          observer_.say(StrCat(entry_->path, ": rows of the format ", RowFormatName(*format)));
+        }
+        return absl::OkStatus();
       }
       if (options_.bad_rows == BadRows::kError) return format.status();
     }
@@ -136,7 +143,8 @@ class EntriesPass {
   TokenSink& sink_;
   BlockBuilder block_builder_;
   PrepareProgress progress_;
-  int32_t entry_ = 0;
+  const DatasetEntry* entry_ = nullptr;  // the one that is read
+  int32_t entry_index_ = 0;
   uint32_t shard_ = 0;
   int64_t shard_bytes_ = 0;
   std::optional<RowFormat> format_;            // of the entry, once it is known

@@ -7,14 +7,14 @@
 
 #include "base/error.h"
 #include "base/io_error.h"
-#include "base/strings.h"
+#include "data/file/list_source.h"
 
 namespace ftune {
 namespace {
 
 constexpr size_t kReadAtOnce = size_t{1} << 20;
 
-absl::StatusOr<struct stat> StatOf(const SourceFile& file) {
+absl::StatusOr<struct stat> StatOf(const DataFile& file) {
   struct stat info;
   const int result = file.spool ? fstat(file.spool->fd(), &info) : stat(file.path.c_str(), &info);
   if (result != 0) return IoError(file.path, "open", errno);
@@ -25,7 +25,7 @@ bool Equal(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec &
 
 }  // namespace
 
-absl::StatusOr<HashedFile> HashFile(const SourceFile& file) {
+absl::StatusOr<HashedFile> HashFile(const DataFile& file) {
   FTUNE_ASSIGN_OR_RETURN(const struct stat info, StatOf(file));
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> bytes, OpenFileBytes(file));
   HashedFile hashed{.file = file,
@@ -59,8 +59,11 @@ absl::Status CheckUnchanged(const HashedFile& file) {
 
 absl::StatusOr<std::vector<HashedFile>> HashEntry(const DatasetEntry& entry) {
   std::vector<HashedFile> files;
-  FTUNE_ASSIGN_OR_RETURN(HashedFile file, HashFile({.path = entry.path}));
-  files.push_back(std::move(file));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<DataFile> list, ListSource(entry.path));
+  for (const DataFile& file : list) {
+    FTUNE_ASSIGN_OR_RETURN(HashedFile hashed, HashFile(file));
+    files.push_back(std::move(hashed));
+  }
   return files;
 }
 

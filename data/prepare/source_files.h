@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/file/source_file.h"
+#include "data/file/data_file.h"
 #include "data/source/dataset.h"
 #include "data/store/xxh3_stream.h"
 
@@ -17,7 +17,7 @@ namespace ftune {
 
 // A file's content when it was looked at.
 struct HashedFile {
-  SourceFile file;
+  DataFile file;
   int64_t size = 0;
   Hash128 hash = {};  // XXH3-128
   // Where and when: any change to the file shows in one of these.
@@ -27,7 +27,7 @@ struct HashedFile {
 };
 
 // Reads all of the file.
-absl::StatusOr<HashedFile> HashFile(const SourceFile& file);
+absl::StatusOr<HashedFile> HashFile(const DataFile& file);
 
 // An error where the file is no longer the one that was hashed.
 absl::Status CheckUnchanged(const HashedFile& file);

@@ -9,6 +9,7 @@
 #include "base/folder.h"
 #include "base/gguf.h"
 #include "base/strings.h"
+#include "data/source/row_shape.h"
 #include "data/store/shard_format.h"
 
 namespace ftune {

@@ -55,6 +55,7 @@ Recipe Full() {
             .excess_length_strategy = ExcessLength::kError,
             .packing = false,
             .streaming = true,
+            .on_bad_row = OnBadRow::kSkip,
             .prepared_path = "~/a b",
             .audit = {.max_untrained_samples = 0,
                       .max_doubled_bos = 1.0 / 3,
@@ -192,7 +193,8 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") !=
+        std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
