@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/model_session.h"
 #include "cmd/run_data.h"
@@ -40,11 +41,19 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     FTUNE_ASSIGN_OR_RETURN(chat_template,
                            LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
   }
-  FTUNE_ASSIGN_OR_RETURN(Dataset dataset,
-                         LoadDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
-                                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
+  Progress progress(stderr, invocation.verbosity());
+  PrepareOptions prepare{.folder = PreparedFolder(std::nullopt), .memory_will_do = true};
+  FTUNE_ASSIGN_OR_RETURN(
+      prepare.source,
+      DescribeSource(TokenizerOf(session.loaded.files), *session.tokenizer, options.chat_template,
+                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
+  FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
+                         PrepareDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
+                                        prepare, ShowPreparation(progress)));
+  Dataset dataset = std::move(prepared.dataset);
   FTUNE_RETURN_IF_ERROR(CheckIds(dataset, files.config, source.model));
-  if (!invocation.quiet) std::fprintf(stderr, "data: %s\n", DescribeDataset(dataset).c_str());
+  if (!prepared.store.path.empty()) progress.Say(DescribeStore(prepared.store));
+  progress.Say(StrCat("data: ", DescribeDataset(dataset)));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan,
                          DataPlan::CreateForEvaluation(std::make_shared<Dataset>(std::move(dataset)),
                                                        {.sequence_len = length, .global_batch_size = 1}));

@@ -1,11 +1,14 @@
 #include "cmd/run_data.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
+#include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/source/split_dataset.h"
 #include "data/template/load_chat_template.h"
@@ -23,19 +26,45 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 }  // namespace
 
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    for (const StoredToken token : dataset.sample(i)) {
-      const int32_t id = token.id();
-      if (id < config.vocab_size) continue;
-      return DataError({.file = model,
-                        .message = "the data has a token that the model has no embedding for",
-                        .found = StrCat("token id ", id),
-                        .expected = StrCat("ids below ", config.vocab_size, ", the model's vocab_size"),
-                        .hint = "the tokenizer does not belong to this model"});
-    }
-  }
-  return absl::OkStatus();
+  const int32_t id = dataset.report.max_id;
+  if (id < config.vocab_size) return absl::OkStatus();
+  return DataError({.file = model,
+                    .message = "the data has a token that the model has no embedding for",
+                    .found = StrCat("token id ", id),
+                    .expected = StrCat("ids below ", config.vocab_size, ", the model's vocab_size"),
+                    .hint = "the tokenizer does not belong to this model"});
 }
+
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
+                                            const Tokenizer& tokenizer, const std::string& chat_template,
+                                            const SampleOptions& options) {
+  SampleSource source{.options = options};
+  FTUNE_ASSIGN_OR_RETURN(source.tokenizer, DescribeTokenizer(tokenizer_path));
+  std::string text = chat_template == "auto" ? tokenizer.chat_template() : chat_template;
+  std::error_code ignored;
+  if (chat_template != "auto" && std::filesystem::is_regular_file(chat_template, ignored)) {
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(chat_template));
+    text = file.text();
+  }
+  source.chat_template = DescribeTemplate(text);
+  return source;
+}
+
+absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path) {
+  FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
+  FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  const auto write = [&](const DroppedRow& row) {
+    const std::string line = row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    return file.Append(StrCat(line, "\n"));
+  };
+  FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
+  if (data.evaluation && data.evaluation->store != data.train->store) {
+    FTUNE_RETURN_IF_ERROR(data.evaluation->store->VisitDropped(write));
+  }
+  return file.Commit();
+}
+
+AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
 
 absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe) const {
   return DataPlan::Create(train, ToPlanOptions(recipe));
@@ -45,7 +74,7 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, Progress& progress) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
   if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
@@ -74,17 +103,29 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
-  const SampleOptions options = ToSampleOptions(recipe.data);
-  const auto load = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<Dataset> {
-    FTUNE_ASSIGN_OR_RETURN(
-        Dataset dataset, LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options));
-    LimitSamples(dataset);
-    return dataset;
+  data.stop_ids = StopIds(config, *data.tokenizer);
+  PrepareOptions options{
+      .folder = PreparedFolder(recipe.data.prepared_path),
+      .memory_will_do = !recipe.data.prepared_path.has_value(),
+      .build = {.bad_rows = recipe.data.on_bad_row == OnBadRow::kSkip ? BadRows::kSkip : BadRows::kError,
+                .threads = static_cast<int>(*recipe.launch.threads)}};
+  FTUNE_ASSIGN_OR_RETURN(
+      options.source, DescribeSource(tokenizer, *data.tokenizer, recipe.data.chat_template.value_or("auto"),
+                                     ToSampleOptions(recipe.data)));
+  const auto prepare = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<PreparedDataset> {
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
+                           PrepareDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(),
+                                          options, ShowPreparation(progress)));
+    LimitSamples(prepared.dataset);
+    return prepared;
   };
-  FTUNE_ASSIGN_OR_RETURN(Dataset rows, load(recipe.data.train));
+  FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
+  data.train_store = prepared.store;
+  Dataset rows = std::move(prepared.dataset);
   if (!recipe.data.eval.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(Dataset evaluation, load(recipe.data.eval));
-    data.evaluation = std::make_shared<Dataset>(std::move(evaluation));
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset evaluation, prepare(recipe.data.eval));
+    data.evaluation_store = evaluation.store;
+    data.evaluation = std::make_shared<Dataset>(std::move(evaluation.dataset));
   } else if (!recipe.data.val_set_size.empty()) {
     const CountOrShare& size = recipe.data.val_set_size;
     FTUNE_ASSIGN_OR_RETURN(
@@ -104,15 +145,14 @@ std::string DescribeDataset(const Dataset& dataset) {
       100.0 * static_cast<double>(dataset.trained_tokens()) / static_cast<double>(dataset.tokens());
   std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.size(),
                                      dataset.tokens(), dataset.trained_tokens(), share);
-  std::map<std::string, int64_t> dropped;
-  for (const DroppedRow& row : dataset.report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
-  for (const auto& [reason, count] : dropped) StrAppend(text, ", ", count, " dropped (", reason, ")");
+  for (const auto& [reason, count] : dataset.report.dropped)
+    StrAppend(text, ", ", count, " dropped (", reason, ")");
   const auto mention = [&](int64_t count, std::string_view what) {
     if (count > 0) StrAppend(text, ", ", count, " ", what);
   };
   mention(dataset.report.truncated_rows, "truncated");
   mention(dataset.report.split_rows, "split");
-  mention(dataset.report.audit.bos_rows[2], "with a doubled BOS");
+  mention(dataset.report.audit.bos_samples[2], "with a doubled BOS");
   return text;
 }
 

@@ -8,8 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/scratch_folder.h"
+#include "cmd/prepared_data.h"
 #include "cmd/recipe/load.h"
 #include "cmd/run_options.h"
+#include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
@@ -24,18 +26,30 @@ struct RunData {
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
-  std::vector<std::string> notes;             // what a user should be told
+  PreparedStore train_store;
+  PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
+  std::vector<std::string> notes;  // what a user should be told
+  std::vector<int32_t> stop_ids;   // where generation ends
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
 
+  AuditReport Audit() const;  // of the training data
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };
 
-// data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
-// error.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan);
+// From prepared data, or prepared now. data.sequence_len is capped here by what the model was made for. Ids
+// beyond the model's vocabulary are an error.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, Progress& progress);
+
+// What `chat_template`, a recipe's choice, makes of a tokenizer's samples: for the key of prepared data.
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
+                                            const Tokenizer& tokenizer, const std::string& chat_template,
+                                            const SampleOptions& options);
+
+// Each row that was dropped or cut, as a line of JSON in `path`.
+absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path);
 
 // An error where a token id lies beyond the model's vocabulary.
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);

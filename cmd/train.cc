@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/audit.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
@@ -37,18 +38,6 @@ struct Options {
   bool dry_run = false;
   bool lr_range_test = false;
 };
-
-absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
-  std::string lines;
-  const auto add = [&](const std::shared_ptr<const Dataset>& dataset) {
-    if (!dataset) return;
-    for (const DroppedRow& row : dataset->report.dropped) StrAppend(lines, DroppedRowJson(row), "\n");
-  };
-  add(data.train);
-  add(data.evaluation);
-  FTUNE_RETURN_IF_ERROR(MakeFolder(paths.dropped().parent_path()));
-  return WriteFileAtomic(paths.dropped(), lines);
-}
 
 // What an earlier run left here is removed when the new one starts: not what that one is made from.
 absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
@@ -117,6 +106,8 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
           {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
+          {"packs", plan.epochs().front().packs},
+          {"steps_per_epoch", plan.epochs().front().steps},
           {"memory", ToJson(memory)}};
 }
 
@@ -153,7 +144,8 @@ class TrainRun {
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
-    FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
+    FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths().dropped()));
+    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
@@ -162,15 +154,21 @@ class TrainRun {
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
   absl::Status PrepareData(const ModelPlan& model_plan) {
-    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan));
+    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan, progress_));
     for (const std::string& note : data_.notes) progress_.Say(note);
+    for (const PreparedStore* store : {&data_.train_store, &data_.evaluation_store}) {
+      if (!store->path.empty()) progress_.Say(DescribeStore(*store));
+    }
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();
     progress_.Say(absl::StrFormat(
-        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled", plan_->total_steps(),
-        *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs, 100.0 * epoch.fill()));
+        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled, in %d steps",
+        plan_->total_steps(), *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs,
+        100.0 * epoch.fill(), epoch.steps));
     if (data_.evaluation) {
       FTUNE_ASSIGN_OR_RETURN(DataPlan evaluation, data_.EvaluationPlan(recipe()));
       evaluation_.emplace(std::move(evaluation));

@@ -18,6 +18,7 @@ enum class AdapterKind { kLora, kQlora };
 enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
+enum class OnBadRow { kError, kSkip };
 enum class TrainedTurns { kAll, kLast };
 enum class TruncatedSide { kRight, kLeft };
 enum class DataMix { kConcat, kInterleave };
@@ -67,6 +68,8 @@ struct DataSource {
   double weight = 1.0;
   std::optional<double> epochs;
   std::optional<int64_t> max_samples;
+  std::vector<std::pair<std::string, std::string>> columns;  // by our name: the dataset's
+  std::vector<std::pair<std::string, std::string>> roles;    // by the dataset's name: ours
 
   bool operator==(const DataSource&) const = default;
 };
@@ -115,6 +118,16 @@ struct AdapterSection {
   bool operator==(const AdapterSection&) const = default;
 };
 
+// Shares, each a limit that stops a run.
+struct AuditSection {
+  double max_untrained_samples = 0.5;
+  double max_doubled_bos = 0.0;
+  double max_open_turns = 0.5;
+  double min_trained_tokens = 0.001;
+
+  bool operator==(const AuditSection&) const = default;
+};
+
 struct DataSection {
   std::vector<DataSource> train;
   std::vector<DataSource> eval;
@@ -122,6 +135,7 @@ struct DataSection {
   Auto<std::string> chat_template;  // stays empty: the tokenizer's own
   bool train_on_inputs = false;
   TrainedTurns train_on_turns = TrainedTurns::kAll;
+  std::vector<std::string> roles_to_train = {"assistant"};
   int64_t sequence_len = 2048;
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
   TruncatedSide truncation_side = TruncatedSide::kRight;
@@ -129,6 +143,9 @@ struct DataSection {
   bool group_by_length = false;
   DataMix mix = DataMix::kConcat;
   bool streaming = false;
+  OnBadRow on_bad_row = OnBadRow::kError;
+  Auto<std::string> prepared_path;  // stays empty: the user's cache
+  AuditSection audit;
 
   bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }
   bool operator==(const DataSection&) const = default;

@@ -52,6 +52,18 @@ void Progress::Eval(const EvalReport& r) {
                       HumanDuration(r.seconds)));
 }
 
+void Progress::Passing(const std::string& line) {
+  if (verbosity_ == Verbosity::kQuiet) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_passing_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
+  last_passing_ = now;
+  ClearLine();
+  std::fputs(line.c_str(), out_);
+  line_drawn_ = terminal_;
+  if (!terminal_) std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
 void Progress::Say(const std::string& message) {
   if (verbosity_ == Verbosity::kQuiet) return;
   ClearLine();

@@ -1,5 +1,6 @@
-// What the mask audit counts over the rows of a dataset: which tokens are learned, and whether the answers
-// that are learned end as generation ends. The counts of parts of a dataset merge into those of the whole.
+// What the mask audit counts over the samples of a dataset, before the length policy: which tokens are
+// learned, and whether the answers that are learned end as generation ends. The counts of parts of a dataset
+// merge into those of the whole.
 #pragma once
 
 #include <array>
@@ -13,28 +14,34 @@
 namespace ftune {
 
 struct AuditCounts {
-  // Of conversations: the messages of a role and the tokens of their turns. Tokens of the template around
-  // the turns belong to no role.
+  // The tokens of a role's turns in conversations. The role "" has what the template writes around them.
   struct Role {
-    int64_t messages = 0;
     int64_t tokens = 0;
     int64_t trained_tokens = 0;
 
     bool operator==(const Role&) const = default;
   };
 
-  int64_t rows = 0;                      // before the length policy
-  int64_t tokens = 0;                    // of all rows
-  int64_t trained_tokens = 0;            // of all rows; a row's first token never counts
-  int64_t untrained_rows = 0;            // nothing is learned of them
-  std::array<int64_t, 3> bos_rows = {};  // rows that begin with no, one, more than one BOS
-  std::map<std::string, Role> roles;
-  int64_t trained_turns = 0;
-  int64_t open_turns = 0;                  // trained turns whose last token does not end generation
-  std::map<std::string, int64_t> endings;  // trained turns by the text of their last token
-  std::string first_untrained, first_doubled_bos, first_open;  // FILE:LINE of the first such row, or empty
+  // The last token of trained turns.
+  struct Ending {
+    int64_t turns = 0;
+    std::string first;  // FILE:LINE of the first
 
-  // Adds what was counted over rows that come after these.
+    bool operator==(const Ending&) const = default;
+  };
+
+  int64_t samples = 0;
+  int64_t tokens = 0;
+  int64_t trained_tokens = 0;               // a sample's first token never counts
+  int64_t untrained_samples = 0;            // nothing is learned of them
+  std::array<int64_t, 3> bos_samples = {};  // that begin with no, one, more than one BOS
+  int64_t mended_bos = 0;                   // of which a second BOS was taken out
+  std::map<std::string, int64_t> formats;   // how many samples were read in each shape of rows
+  std::map<std::string, Role> roles;
+  std::map<int32_t, Ending> endings;               // by the token's id
+  std::string first_untrained, first_doubled_bos;  // FILE:LINE of the first such sample, or empty
+
+  // Adds what was counted over samples that come after these.
   void Merge(const AuditCounts& later);
 
   nlohmann::ordered_json ToJson() const;

@@ -1,4 +1,4 @@
-// Datasets: files of rows, read and tokenised in parallel into samples, with an account of what was left out.
+// Datasets: tokenised samples of several entries, with an account of what was left out.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/audit/audit_counts.h"
 #include "data/source/row.h"
-#include "data/source/sample_builder.h"
+#include "data/store/data_report.h"
 #include "data/store/token_store.h"
 
 namespace ftune {
@@ -26,27 +25,8 @@ struct EntryMix {
 };
 
 struct DatasetEntry {
-  std::string path;  // .txt: one document; anything else: JSON Lines
+  std::string path;
   RowFormat format = RowFormat::kAuto;
-  EntryMix mix;
-};
-
-struct DroppedRow {
-  RowPlace place;
-  int64_t row = 0;  // index over the rows of all entries
-  DropReason reason = DropReason::kTooLong;
-  int64_t tokens = 0;
-};
-
-// The row as one line of JSON (file, line, row, reason, tokens), without the line's end.
-std::string DroppedRowJson(const DroppedRow& dropped);
-
-struct DataReport {
-  int64_t rows = 0;
-  int64_t truncated_rows = 0;
-  int64_t split_rows = 0;           // became more than one sample
-  std::vector<DroppedRow> dropped;  // in order of rows
-  AuditCounts audit;                // merged over all rows
 };
 
 struct Dataset {
@@ -65,11 +45,5 @@ struct Dataset {
   int64_t tokens() const;
   int64_t trained_tokens() const;
 };
-
-// Reads all entries with `threads` threads (0: one a core); the result does not depend on their number. The
-// first row that is not as its format wants is the error; so is a dataset of which no sample is left.
-absl::StatusOr<Dataset> LoadDataset(const std::vector<DatasetEntry>& entries, const Tokenizer& tokenizer,
-                                    const ChatTemplate* chat_template, const SampleOptions& options,
-                                    int threads = 0);
 
 }  // namespace ftune

@@ -9,39 +9,42 @@ namespace {
 
 AuditCounts Some() {
   AuditCounts counts;
-  counts.rows = 3;
+  counts.samples = 3;
   counts.tokens = 40;
   counts.trained_tokens = 15;
-  counts.untrained_rows = 1;
-  counts.bos_rows = {1, 0, 2};
-  counts.roles["assistant"] = {2, 20, 15};
-  counts.roles["user"] = {1, 9, 0};
-  counts.trained_turns = 2;
-  counts.open_turns = 1;
-  counts.endings = {{"</s>", 1}, {"x", 1}};
+  counts.untrained_samples = 1;
+  counts.bos_samples = {1, 0, 2};
+  counts.roles["assistant"] = {20, 15};
+  counts.roles["user"] = {9, 0};
+  counts.mended_bos = 1;
+  counts.formats = {{"sharegpt", 3}};
+  counts.endings = {{2, {1, "a.jsonl:1"}}, {7, {1, "a.jsonl:3"}}};
   counts.first_untrained = "a.jsonl:2";
-  counts.first_open = "a.jsonl:3";
   return counts;
 }
 
 TEST_CASE("the counts of parts merge into those of the whole, the first places stay") {
   AuditCounts later;
-  later.rows = 2;
-  later.bos_rows = {0, 2, 0};
-  later.roles["tool"] = {1, 5, 0};
-  later.roles["user"] = {2, 6, 1};
-  later.endings = {{"</s>", 4}};
-  later.first_open = "b.jsonl:1";
+  later.samples = 2;
+  later.bos_samples = {0, 2, 0};
+  later.formats = {{"sharegpt", 1}, {"text", 1}};
+  later.roles["tool"] = {5, 0};
+  later.roles["user"] = {6, 1};
+  later.endings = {{2, {4, "b.jsonl:1"}}, {9, {1, "b.jsonl:2"}}};
   later.first_doubled_bos = "b.jsonl:2";
   AuditCounts sum = Some();
   sum.Merge(later);
-  CHECK(sum.rows == 5);
+  CHECK(sum.samples == 5);
   CHECK(sum.tokens == 40);
-  CHECK(sum.bos_rows == std::array<int64_t, 3>{1, 2, 2});
+  CHECK(sum.bos_samples == std::array<int64_t, 3>{1, 2, 2});
   CHECK(sum.roles.size() == 3);
-  CHECK(sum.roles["user"] == AuditCounts::Role{3, 15, 1});
-  CHECK(sum.endings == std::map<std::string, int64_t>{{"</s>", 5}, {"x", 1}});
-  CHECK(sum.first_open == "a.jsonl:3");
+  CHECK(sum.formats == std::map<std::string, int64_t>{{"sharegpt", 4}, {"text", 1}});
+  CHECK(sum.roles["user"] == AuditCounts::Role{15, 1});
+  CHECK(sum.endings.size() == 3);
+  CHECK(sum.endings[2] == AuditCounts::Ending{5, "a.jsonl:1"});
+  CHECK(sum.endings[9] == AuditCounts::Ending{1, "b.jsonl:2"});
+  CHECK(sum.mended_bos == 1);
+  CHECK(sum.first_untrained == "a.jsonl:2");
   CHECK(sum.first_doubled_bos == "b.jsonl:2");
 }
 

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "fakes.h"
 #include "files.h"
+#include "load_dataset.h"
 
 namespace ftune {
 namespace {
@@ -15,7 +16,19 @@ const ChatMl kTemplate;
 
 absl::StatusOr<Dataset> Load(const std::vector<DatasetEntry>& entries, const SampleOptions& options = {},
                              int threads = 0) {
-  return LoadDataset(entries, kTokenizer, &kTemplate, options, threads);
+  // Small blocks, so that there are many.
+  return LoadDataset(entries, kTokenizer, &kTemplate, options, {.threads = threads, .block_bytes = 300});
+}
+
+std::vector<std::string> Dropped(const Dataset& dataset) {
+  std::vector<std::string> lines;
+  CHECK(dataset.store
+            ->VisitDropped([&](const DroppedRow& row) {
+              lines.push_back(row.ToJson().dump());
+              return absl::OkStatus();
+            })
+            .ok());
+  return lines;
 }
 
 std::string Chat(const std::string& answer) {
@@ -86,10 +99,11 @@ TEST_CASE("what is dropped, cut or odd is counted, with its place") {
   REQUIRE(split.ok());
   CHECK(split->report.rows == 4);
   CHECK(split->report.split_rows == 1);
-  REQUIRE(split->report.dropped.size() == 2);
-  CHECK(DroppedRowJson(split->report.dropped[0]) ==
+  const std::vector<std::string> dropped = Dropped(*split);
+  REQUIRE(dropped.size() == 2);
+  CHECK(dropped[0] ==
         StrCat(R"({"file":")", path, R"(","line":3,"row":1,"reason":"nothing_trained","tokens":1})"));
-  CHECK(DroppedRowJson(split->report.dropped[1]) ==
+  CHECK(dropped[1] ==
         StrCat(R"({"file":")", chats, R"(","line":1,"row":3,"reason":"too_long","tokens":23})"));
 
   const auto cut = Load({{path}}, {.sequence_len = 8, .excess_length_strategy = ExcessTokens::kTruncate});
@@ -101,7 +115,7 @@ TEST_CASE("what is dropped, cut or odd is counted, with its place") {
   const auto doubled = LoadDataset({{folder.Write("b.jsonl", "{\"text\": \"<s>a\"}\n{\"text\": \"a\"}\n")}},
                                    with_bos, nullptr, {});
   REQUIRE(doubled.ok());
-  CHECK(doubled->report.audit.bos_rows[2] == 1);
+  CHECK(doubled->report.audit.mended_bos == 1);
 }
 
 TEST_CASE("the first bad row is the error, whatever the number of threads") {

@@ -43,19 +43,28 @@ Recipe Full() {
                        .format = DataFormat::kShareGpt,
                        .weight = 1e-7,
                        .epochs = 2.5,
-                       .max_samples = 7},
+                       .max_samples = 7,
+                       .columns = {{"messages", "a: b"}, {"role", "null"}},
+                       .roles = {{"a b", "user"}, {"# x", "# x"}}},
                       {.path = "[x]"}},
             .eval = {},
             .val_set_size = {.count = 1},
             .chat_template = "line\nline\t\"x\"\n",
             .train_on_inputs = true,
             .train_on_turns = TrainedTurns::kLast,
+            .roles_to_train = {"tool", "a b"},
             .sequence_len = 512,
             .excess_length_strategy = ExcessLength::kTruncate,
             .truncation_side = TruncatedSide::kLeft,
             .packing = false,
             .group_by_length = true,
-            .mix = DataMix::kInterleave};
+            .mix = DataMix::kInterleave,
+            .on_bad_row = OnBadRow::kSkip,
+            .prepared_path = "~/a b",
+            .audit = {.max_untrained_samples = 0,
+                      .max_doubled_bos = 1.0 / 3,
+                      .max_open_turns = 1,
+                      .min_trained_tokens = 0.25}};
   r.train = {.global_batch_size = 12,
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
@@ -192,7 +201,8 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, epochs: null, max_samples: null}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, epochs: null, max_samples: null, columns: {}, roles: {}}]\n") !=
+        std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
