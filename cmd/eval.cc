@@ -51,7 +51,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                          PrepareDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
                                         prepare, ShowPreparation(progress)));
   Dataset dataset = std::move(prepared.dataset);
-  FTUNE_RETURN_IF_ERROR(CheckIds(dataset, files.config, source.model));
+  FTUNE_RETURN_IF_ERROR(CheckIds(dataset.report, files.config.vocab_size, source.model));
   if (!prepared.store.path.empty()) progress.Say(DescribeStore(prepared.store));
   progress.Say(StrCat("data: ", DescribeDataset(dataset)));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan,

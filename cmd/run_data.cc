@@ -25,13 +25,13 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 
 }  // namespace
 
-absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  const int32_t id = dataset.report.max_id;
-  if (id < config.vocab_size) return absl::OkStatus();
+absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::string& model) {
+  const int32_t id = report.max_id;
+  if (id < vocab_size) return absl::OkStatus();
   return DataError({.file = model,
                     .message = "the data has a token that the model has no embedding for",
                     .found = StrCat("token id ", id),
-                    .expected = StrCat("ids below ", config.vocab_size, ", the model's vocab_size"),
+                    .expected = StrCat("ids below ", vocab_size, ", the model's vocab_size"),
                     .hint = "the tokenizer does not belong to this model"});
 }
 
@@ -57,8 +57,8 @@ absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path
     const std::string line = row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
     return file.Append(StrCat(line, "\n"));
   };
-  FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
-  if (data.evaluation && data.evaluation->store != data.train->store) {
+  if (data.train) FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
+  if (data.evaluation && !(data.train && data.evaluation->store == data.train->store)) {
     FTUNE_RETURN_IF_ERROR(data.evaluation->store->VisitDropped(write));
   }
   return file.Commit();
@@ -104,11 +104,10 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   data.stop_ids = StopIds(config, *data.tokenizer);
-  PrepareOptions options{
-      .folder = PreparedFolder(recipe.data.prepared_path),
-      .memory_will_do = !recipe.data.prepared_path.has_value(),
-      .build = {.bad_rows = recipe.data.on_bad_row == OnBadRow::kSkip ? BadRows::kSkip : BadRows::kError,
-                .threads = static_cast<int>(*recipe.launch.threads)}};
+  PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
+                         .memory_will_do = !recipe.data.prepared_path.has_value(),
+                         .build = {.bad_rows = ToBadRows(recipe.data.on_bad_row),
+                                   .threads = static_cast<int>(*recipe.launch.threads)}};
   FTUNE_ASSIGN_OR_RETURN(
       options.source, DescribeSource(tokenizer, *data.tokenizer, recipe.data.chat_template.value_or("auto"),
                                      ToSampleOptions(recipe.data)));
@@ -119,9 +118,13 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
     LimitSamples(prepared.dataset);
     return prepared;
   };
-  FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
-  data.train_store = prepared.store;
-  Dataset rows = std::move(prepared.dataset);
+  data.vocab_size = config.vocab_size;
+  Dataset rows;
+  if (!recipe.data.streaming) {
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
+    data.train_store = prepared.store;
+    rows = std::move(prepared.dataset);
+  }
   if (!recipe.data.eval.empty()) {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset evaluation, prepare(recipe.data.eval));
     data.evaluation_store = evaluation.store;
@@ -134,9 +137,10 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
     rows = std::move(split.train);
     data.evaluation = std::make_shared<Dataset>(std::move(split.evaluation));
   }
-  data.train = std::make_shared<Dataset>(std::move(rows));
-  FTUNE_RETURN_IF_ERROR(CheckIds(*data.train, config, recipe.model.path));
-  if (data.evaluation) FTUNE_RETURN_IF_ERROR(CheckIds(*data.evaluation, config, recipe.model.path));
+  if (!recipe.data.streaming) data.train = std::make_shared<Dataset>(std::move(rows));
+  for (const auto& dataset : {data.train, data.evaluation}) {
+    if (dataset) FTUNE_RETURN_IF_ERROR(CheckIds(dataset->report, config.vocab_size, recipe.model.path));
+  }
   return data;
 }
 

@@ -24,12 +24,13 @@ namespace ftune {
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> evaluation;  // null where there is none
+  std::shared_ptr<const Dataset> train;         // null with data.streaming
+  std::shared_ptr<const Dataset> evaluation;    // null where there is none
   PreparedStore train_store;
   PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
   std::vector<std::string> notes;  // what a user should be told
   std::vector<int32_t> stop_ids;   // where generation ends
+  int64_t vocab_size = 0;          // of the model, with added tokens
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
@@ -39,8 +40,8 @@ struct RunData {
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };
 
-// From prepared data, or prepared now. data.sequence_len is capped here by what the model was made for. Ids
-// beyond the model's vocabulary are an error.
+// From prepared data, or prepared now; streamed data is left alone. data.sequence_len is capped here by what
+// the model was made for. Ids beyond the model's vocabulary are an error.
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, Progress& progress);
 
 // What `chat_template`, a recipe's choice, makes of a tokenizer's samples: for the key of prepared data.
@@ -52,7 +53,7 @@ absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokeniz
 absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path);
 
 // An error where a token id lies beyond the model's vocabulary.
-absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);
+absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::string& model);
 
 // "240 rows, 9,876 tokens, 4,321 trained (43.7 %), 3 dropped (3 too_long)".
 std::string DescribeDataset(const Dataset& dataset);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "cmd/recipe/load.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
+#include "data/loader/streamed_batches.h"
+#include "data/prepare/block_builder.h"
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
@@ -23,6 +26,8 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 AuditLimits ToAuditLimits(const AuditSection& audit);
 DataPlanOptions ToPlanOptions(const Recipe& recipe);
+StreamOptions ToStreamOptions(const Recipe& recipe);
+BadRows ToBadRows(OnBadRow on_bad_row);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;
 // `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled in.
@@ -39,7 +44,11 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 
 DType ToDType(WeightType type);
 OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
-// `plan` tells the steps of an epoch and of the run.
-TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
+// How long a run is, in steps.
+struct RunLength {
+  int64_t total = 0;
+  std::optional<int64_t> epoch;  // of the first; not known of streamed data
+};
+TrainerOptions ToTrainerOptions(const Recipe& recipe, const RunLength& steps);
 
 }  // namespace ftune

@@ -72,6 +72,19 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.data.streaming && !r.data.val_set_size.empty(); },
        "data.val_set_size cannot be taken from data that is read while training",
        "name data of its own in data.eval"},
+      {{"data.streaming_window", "data.streaming"},
+       [](const Recipe& r) {
+         return !r.data.streaming && r.data.streaming_window != DataSection().streaming_window;
+       },
+       "has no effect without data.streaming",
+       "remove it"},
+      {{"data.streaming", "data.mix"},
+       [](const Recipe& r) {
+         return r.data.streaming && r.data.mix == DataMix::kConcat &&
+                AnySource(r.data.train, [](const DataSource& s) { return s.weight != 1.0; });
+       },
+       "an entry's weight has no effect with data.mix: concat, which streams one entry after the other",
+       "set data.mix: interleave, or remove the weights"},
       {{"data.streaming", "data.group_by_length"},
        [](const Recipe& r) { return r.data.streaming && r.data.group_by_length; },
        "data.group_by_length needs all lengths beforehand",

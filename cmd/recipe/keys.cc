@@ -191,9 +191,15 @@ void AddData(KeyTable& table) {
                  OneOf<DataMix>({{{"concat"}, DataMix::kConcat}, {{"interleave"}, DataMix::kInterleave}}),
                  "How several datasets become one. concat: all samples of an epoch in one pool, shuffled. "
                  "interleave: they take turns, so that each has its share at every point of an epoch."),
-       MakeField("streaming", &S::streaming, BoolType(),
-                 "Read while training, for data without an end: a window of rows at a time, shuffled and "
-                 "packed. Wants train.max_steps. Data that can be read again starts anew at its end."),
+       MakeField(
+           "streaming", &S::streaming, BoolType(),
+           "Read while training, for data without an end: a window of rows at a time, shuffled and "
+           "packed. Wants train.max_steps. Data that can be read again starts anew at its end; - is standard "
+           "input, read as it comes."),
+       MakeField(
+           "streaming_window", &S::streaming_window, IntType(1, kLargestBatch),
+           "Samples that streaming shuffles and packs at a time, at least: those that it holds in memory.",
+           {"buffer_size"}),
        MakeField("on_bad_row", &S::on_bad_row,
                  OneOf<OnBadRow>({{{"error"}, OnBadRow::kError}, {{"skip"}, OnBadRow::kSkip}}),
                  "What a row that cannot be read does: stop, or be left out (counted and listed)."),

@@ -144,6 +144,7 @@ struct DataSection {
   DataMix mix = DataMix::kConcat;
   bool streaming = false;
   OnBadRow on_bad_row = OnBadRow::kError;
+  int64_t streaming_window = 8192;
   Auto<std::string> prepared_path;  // stays empty: the user's cache
   AuditSection audit;
 

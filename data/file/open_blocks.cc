@@ -86,20 +86,20 @@ class FilesReader : public BlockReader {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
-                                                            const OpenOptions& options) {
-  const RowPlace place{file.path};
-  std::optional<FileKind> kind = options.kind ? options.kind : KindByName(file.path);
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& name,
+                                                             std::unique_ptr<ByteSource> raw,
+                                                             const OpenOptions& options) {
+  const RowPlace place{name};
+  std::optional<FileKind> kind = options.kind ? options.kind : KindByName(name);
   const bool free_text = kind == FileKind::kText || kind == FileKind::kCsv;
 
-  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> raw, OpenFileBytes(file));
   auto bytes = std::make_unique<PeekableBytes>(std::move(raw));
   FTUNE_ASSIGN_OR_RETURN(std::string_view begin, bytes->Peek(kMagicBytes));
   if (!begin.empty() && (kind == FileKind::kArrow || (!free_text && HasArrowMagic(begin)))) {
     return RowError(place, {.message = "Parquet and Arrow files cannot be read by this build",
                             .hint = "write the rows out as JSON Lines"});
   }
-  FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), file.path));
+  FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), name));
   FTUNE_ASSIGN_OR_RETURN(begin, bytes->Peek(kMagicBytes));
   if (begin.empty()) return RowError(place, {.found = "an empty file", .expected = kReadable});
   FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, free_text, place));
@@ -108,16 +108,22 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file
   }
 
   if (!kind) {
-    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(*bytes, file.path));
+    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(*bytes, name));
   }
-  if (kind == FileKind::kText) return std::make_unique<DocumentReader>(file.path, std::move(bytes), options);
+  if (kind == FileKind::kText) return std::make_unique<DocumentReader>(name, std::move(bytes), options);
   std::unique_ptr<RowScanner> scanner;
   if (kind == FileKind::kCsv) {
-    scanner = std::make_unique<CsvScanner>(file.path, CsvSeparatorByName(file.path));
+    scanner = std::make_unique<CsvScanner>(name, CsvSeparatorByName(name));
   } else {
-    FTUNE_ASSIGN_OR_RETURN(scanner, MakeJsonScanner(*bytes, file.path, *kind));
+    FTUNE_ASSIGN_OR_RETURN(scanner, MakeJsonScanner(*bytes, name, *kind));
   }
-  return std::make_unique<ScannedReader>(file.path, std::move(bytes), std::move(scanner), options);
+  return std::make_unique<ScannedReader>(name, std::move(bytes), std::move(scanner), options);
+}
+
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
+                                                            const OpenOptions& options) {
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, OpenFileBytes(file));
+  return OpenBytesBlocks(file.path, std::move(bytes), options);
 }
 
 std::unique_ptr<BlockReader> OpenFilesBlocks(std::vector<DataFile> files, const OpenOptions& options) {

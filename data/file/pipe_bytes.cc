@@ -41,7 +41,8 @@ PipeBytes::~PipeBytes() {
 
 absl::StatusOr<size_t> PipeBytes::Read(char* to, size_t size) {
   for (;;) {
-    pollfd ready[] = {{.fd = fd_, .events = POLLIN, .revents = 0}, {.fd = wake_, .events = POLLIN, .revents = 0}};
+    pollfd ready[] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+                      {.fd = wake_, .events = POLLIN, .revents = 0}};
     if (poll(ready, 2, -1) < 0) {
       if (errno == EINTR) continue;
       return IoError(name_, "read", errno);

@@ -20,6 +20,9 @@ class PipeBytes : public ByteSource {
   PipeBytes& operator=(const PipeBytes&) = delete;
   ~PipeBytes() override;
 
+  // As errors name it.
+  const std::string& name() const { return name_; }
+
   // Waits until there is something: a first writer, bytes, or the last writer's end. Cancelled (absl) once
   // Interrupt was called.
   absl::StatusOr<size_t> Read(char* to, size_t size) override;
@@ -29,7 +32,7 @@ class PipeBytes : public ByteSource {
  private:
   PipeBytes(std::string name, int fd, int wake) : name_(std::move(name)), fd_(fd), wake_(wake) {}
 
-  std::string name_;  // as errors name it
+  std::string name_;
   int fd_;
   int wake_;  // an eventfd
 };

@@ -6,10 +6,8 @@
 namespace ftune {
 
 nlohmann::ordered_json ToJson(const DataPosition& position) {
-  return {{"step", position.step},
-          {"epoch", position.epoch},
-          {"row", position.row},
-          {"batch", position.batch}};
+  return {
+      {"step", position.step}, {"epoch", position.epoch}, {"row", position.row}, {"batch", position.batch}};
 }
 
 absl::StatusOr<DataPosition> ReadDataPosition(const nlohmann::ordered_json& json, const std::string& file) {

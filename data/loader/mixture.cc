@@ -26,8 +26,7 @@ struct Draws {
 Draws DrawsOf(const EntryRange& entry, int64_t epoch) {
   const int64_t size = entry.end - entry.begin;
   if (size == 0 || entry.mix.weight == 0) return {};
-  const int64_t wanted =
-      std::max<int64_t>(1, std::llround(entry.mix.weight * static_cast<double>(size)));
+  const int64_t wanted = std::max<int64_t>(1, std::llround(entry.mix.weight * static_cast<double>(size)));
   int64_t limit = std::numeric_limits<int64_t>::max();
   if (entry.mix.epochs) {
     limit = std::max<int64_t>(1, std::llround(*entry.mix.epochs * static_cast<double>(size)));

@@ -5,9 +5,9 @@
 
 namespace ftune {
 
-// Pack p of a global batch is number p % micro_batch_size of microbatch p / (micro_batch_size × ranks) of rank
-// p / micro_batch_size % ranks. So the packs of a global batch are the same for any number of ranks, and all
-// ranks have as many microbatches.
+// Pack p of a global batch is number p % micro_batch_size of microbatch p / (micro_batch_size × ranks) of
+// rank p / micro_batch_size % ranks. So the packs of a global batch are the same for any number of ranks, and
+// all ranks have as many microbatches.
 struct RankSlice {
   int64_t micro_batch_size = 1;  // packs
   int64_t rank = 0;              // of the data axis

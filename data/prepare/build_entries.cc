@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "data/file/open_blocks.h"
+#include "data/prepare/entry_format.h"
 #include "data/prepare/ordered_pipeline.h"
 #include "data/source/row_shape.h"
 
@@ -51,8 +52,8 @@ class EntriesPass {
   }
 
   absl::Status ReadEntry(const DatasetEntry& entry, const std::vector<HashedFile>& files) {
-    format_.reset();
     entry_ = &entry;
+    format_.emplace(entry, options_.bad_rows, observer_.say);
     for (const HashedFile& file : files) {
       OpenOptions open;
       open.block_bytes = options_.block_bytes;
@@ -77,7 +78,7 @@ class EntriesPass {
   absl::Status TakeBlock(RowBlock block) {
     const auto bytes = static_cast<int64_t>(block.bytes.size());
     // Also of rows that are passed over: the format is that of the entry's first.
-    FTUNE_ASSIGN_OR_RETURN(const RowFormat format, FormatOf(block));
+    FTUNE_ASSIGN_OR_RETURN(const RowFormat format, format_->Of(block));
     if (sink_.Has(shard_)) {
       Advance(static_cast<int64_t>(block.rows.size()), bytes);
     } else {
@@ -92,38 +93,6 @@ class EntriesPass {
   void NextShard() {
     if (shard_bytes_ > 0) ++shard_;
     shard_bytes_ = 0;
-  }
-
-  absl::StatusOr<RowFormat> FormatOf(const RowBlock& block) {
-    const RowFormat named = entry_->format;
-    if (block.encoding == RowBlock::Encoding::kDocument) {
-      if (named == RowFormat::kAuto || named == RowFormat::kText) return RowFormat::kText;
-      return RowError({block.file}, {.found = StrCat("format ", RowFormatName(named), " for a document"),
-                                     .expected = "format text"});
-    }
-    if (!format_) FTUNE_RETURN_IF_ERROR(ChooseFormat(block));
-    // Where no row of the block shows its format, each is a bad row by any.
-    return format_.value_or(RowFormat::kMessages);
-  }
-
-  // By the first row; where bad rows are skipped, by the first good one.
-  absl::Status ChooseFormat(const RowBlock& block) {
-    for (size_t row = 0; row < block.rows.size(); ++row) {
-      const auto choose = [&]() -> absl::StatusOr<RowFormat> {
-        FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, ParseRow(block, row));
-        return ChooseRowFormat(parsed, entry_->format, entry_->mapping, block.PlaceOf(row));
-      };
-      const absl::StatusOr<RowFormat> format = choose();
-      if (format.ok()) {
-        format_ = *format;
-        if (entry_->format == RowFormat::kAuto) {
-          observer_.say(StrCat(entry_->path, ": rows of the format ", RowFormatName(*format)));
-        }
-        return absl::OkStatus();
-      }
-      if (options_.bad_rows == BadRows::kError) return format.status();
-    }
-    return absl::OkStatus();
   }
 
   absl::Status Consume(const Job& job, const TokenBlock& block) {
@@ -147,7 +116,7 @@ class EntriesPass {
   int32_t entry_index_ = 0;
   uint32_t shard_ = 0;
   int64_t shard_bytes_ = 0;
-  std::optional<RowFormat> format_;            // of the entry, once it is known
+  std::optional<EntryFormat> format_;          // of the entry at hand
   OrderedPipeline<Job, TokenBlock> pipeline_;  // last: its threads use the others
 };
 

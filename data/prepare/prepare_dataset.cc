@@ -34,8 +34,9 @@ absl::Status CheckEntries(const std::vector<DatasetEntry>& entries, const Sample
   }
   for (const DatasetEntry& entry : entries) {
     if (entry.mix.weight >= 0 && entry.mix.weight <= kMaxWeight) continue;
-    return UsageError(
-        {.key = "data.train.weight", .found = StrCat(entry.mix.weight), .expected = StrCat("0 to ", kMaxWeight)});
+    return UsageError({.key = "data.train.weight",
+                       .found = StrCat(entry.mix.weight),
+                       .expected = StrCat("0 to ", kMaxWeight)});
   }
   return absl::OkStatus();
 }

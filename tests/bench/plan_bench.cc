@@ -21,6 +21,7 @@ class LengthsOnly : public TokenStore {
     return {.length = length, .trained_tokens = length - 1, .row = sample};
   }
   std::span<const StoredToken> tokens(int64_t) const override { return {}; }
+  absl::Status VisitDropped(const DroppedVisitor&) const override { return absl::OkStatus(); }
 
  private:
   int64_t size_;

@@ -157,8 +157,7 @@ TEST_CASE("small cases") {
   CHECK(PlanPacks(lengths, {}, 10, nullptr).size() == 0);
   CHECK(Lists(PlanPacks(std::vector<int32_t>{10}, std::vector<uint32_t>{0}, 10, nullptr)) ==
         std::vector<std::vector<uint32_t>>{{0}});
-  CHECK(Lists(OneSamplePacks(order)) ==
-        std::vector<std::vector<uint32_t>>{{0}, {1}, {2}, {3}, {4}, {5}});
+  CHECK(Lists(OneSamplePacks(order)) == std::vector<std::vector<uint32_t>>{{0}, {1}, {2}, {3}, {4}, {5}});
 }
 
 TEST_CASE("grouped by length: batches of similar lengths in a random order, every sample once") {
@@ -184,7 +183,8 @@ TEST_CASE("grouped by length: batches of similar lengths in a random order, ever
   };
   CHECK(padding(order) * 20 < padding(before));
   int64_t rising = 0;
-  for (size_t b = 1; b < order.size() / 16; ++b) rising += lengths[order[b * 16]] > lengths[order[b * 16 - 16]];
+  for (size_t b = 1; b < order.size() / 16; ++b)
+    rising += lengths[order[b * 16]] > lengths[order[b * 16 - 16]];
   CHECK(rising > 250);  // of 625 batches
   CHECK(rising < 375);
 }

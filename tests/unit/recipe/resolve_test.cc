@@ -219,6 +219,8 @@ TEST_CASE("data options that have no effect or contradict each other") {
   streaming("d, val_set_size: 1", "");
   streaming("d, packing: false, group_by_length: true", "");
   streaming("{path: d, epochs: 3}", "");
+  streaming("{path: d, weight: 3}", "");
+  refused("data: {train: d, streaming_window: 9}\n", "data.streaming_window");
   streaming("{path: d, max_samples: 3}", "");
   streaming("d, eval: e", ", evals_per_epoch: 2");
   streaming("d", ", num_epochs: 2");

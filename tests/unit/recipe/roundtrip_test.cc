@@ -159,6 +159,7 @@ TEST_CASE("a recipe written and read is the same") {
   CheckRoundTrip(longer);
   Recipe streamed = Minimal();
   streamed.data.streaming = true;
+  streamed.data.streaming_window = 77;
   streamed.train.max_steps = 3;
   CheckRoundTrip(streamed);
 }
@@ -168,10 +169,11 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (key.name.starts_with("model.rope_scaling")) continue;  // excludes the adapter
-    const bool excluded = key.name == "data.eval" || key.name == "data.streaming" || key.name == "train.evals_per_epoch" ||
-                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
-                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
-                          key.name == "precision.gradients" || key.name == "precision.master";
+    const bool excluded = key.name == "data.eval" || key.name.starts_with("data.streaming") ||
+                          key.name == "train.evals_per_epoch" || key.name == "optimizer.warmup_ratio" ||
+                          key.name == "train.freeze" || key.name == "checkpoint.save_steps" ||
+                          key.name == "launch.hostfile" || key.name == "precision.gradients" ||
+                          key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
@@ -201,8 +203,8 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, epochs: null, max_samples: null, columns: {}, roles: {}}]\n") !=
-        std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, epochs: null, max_samples: null, "
+                  "columns: {}, roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-#include "data/prepare/mixed_rows.h"
+#include "data/loader/mixed_rows.h"
 
 #include <utility>
 

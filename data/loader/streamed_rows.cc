@@ -1,4 +1,4 @@
-#include "data/prepare/streamed_rows.h"
+#include "data/loader/streamed_rows.h"
 
 #include <algorithm>
 #include <utility>
@@ -26,8 +26,7 @@ class SharedPipe : public ByteSource {
 absl::StatusOr<std::unique_ptr<StreamedRows>> StreamedRows::Open(const DatasetEntry& entry,
                                                                  const BlockBuilder& builder,
                                                                  BadRows bad_rows, StreamObserver observer) {
-  std::unique_ptr<StreamedRows> rows(
-      new StreamedRows(entry.format, builder, bad_rows, std::move(observer)));
+  std::unique_ptr<StreamedRows> rows(new StreamedRows(entry, builder, bad_rows, std::move(observer)));
   if (IsPipe(entry.path)) {
     FTUNE_ASSIGN_OR_RETURN(rows->pipe_, PipeBytes::Open(entry.path));
   } else {
@@ -42,8 +41,8 @@ absl::StatusOr<bool> StreamedRows::ReadBlock() {
       // Opening looks at the first bytes, and so waits for them.
       OpenOptions options;
       options.block_bytes = options.read_bytes = kPipeBlockBytes;
-      FTUNE_ASSIGN_OR_RETURN(
-          reader_, OpenBytesBlocks("standard input", std::make_unique<SharedPipe>(pipe_), options));
+      FTUNE_ASSIGN_OR_RETURN(reader_,
+                             OpenBytesBlocks(pipe_->name(), std::make_unique<SharedPipe>(pipe_), options));
     }
     return reader_->Next();
   };
@@ -62,8 +61,8 @@ absl::Status StreamedRows::BuildBlock() {
   RowBlock rest = *std::move(block_);
   block_.reset();
   rest.rows.erase(rest.rows.begin(), rest.rows.begin() + static_cast<int64_t>(next_row_));
-  FTUNE_ASSIGN_OR_RETURN(const TokenBlock built, builder_.Build(rest, block_format_));
-  FTUNE_RETURN_IF_ERROR(observer_(built));
+  FTUNE_ASSIGN_OR_RETURN(const TokenBlock built, builder_.Build(rest, block_format_, entry_.mapping));
+  FTUNE_RETURN_IF_ERROR(observer_.built(built));
   std::vector<StreamedRow> rows(rest.rows.size());
   for (const SampleRecord& sample : built.samples) {
     const auto begin = built.tokens.begin() + static_cast<int64_t>(sample.begin);

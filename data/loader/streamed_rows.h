@@ -15,13 +15,18 @@
 
 namespace ftune {
 
-// Told of each block of rows that was made into samples; an error ends the reading.
-using StreamObserver = std::function<absl::Status(const TokenBlock& block)>;
+struct StreamObserver {
+  // Told of each block of rows that was made into samples; an error ends the reading.
+  std::function<absl::Status(const TokenBlock& block)> built = [](const TokenBlock&) {
+    return absl::OkStatus();
+  };
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // what a person is told
+};
 
 class StreamedRows final : public RowStream {
  public:
-  // A regular file, a folder, a pattern, or a pipe (see IsPipe), which is read as it comes. `builder` outlives
-  // the rows.
+  // A regular file, a folder, a pattern, or a pipe (see IsPipe), which is read as it comes. `entry` and
+  // `builder` outlive the rows.
   static absl::StatusOr<std::unique_ptr<StreamedRows>> Open(const DatasetEntry& entry,
                                                             const BlockBuilder& builder, BadRows bad_rows,
                                                             StreamObserver observer);
@@ -31,13 +36,18 @@ class StreamedRows final : public RowStream {
   void Interrupt() override;
 
  private:
-  StreamedRows(RowFormat format, const BlockBuilder& builder, BadRows bad_rows, StreamObserver observer)
-      : format_(format, bad_rows), builder_(builder), observer_(std::move(observer)) {}
+  StreamedRows(const DatasetEntry& entry, const BlockBuilder& builder, BadRows bad_rows,
+               StreamObserver observer)
+      : entry_(entry),
+        format_(entry, bad_rows, observer.say),
+        builder_(builder),
+        observer_(std::move(observer)) {}
 
   // Reads the next block into block_; false at the end.
   absl::StatusOr<bool> ReadBlock();
   absl::Status BuildBlock();
 
+  const DatasetEntry& entry_;
   EntryFormat format_;
   const BlockBuilder& builder_;
   StreamObserver observer_;
