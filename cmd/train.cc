@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
@@ -124,6 +125,13 @@ class TrainRun {
       : options_(options), json_(invocation.json), progress_(stderr, invocation.verbosity()) {}
 
   absl::StatusOr<CommandResult> Run() {
+    absl::StatusOr<CommandResult> result = RunRecipe();
+    if (!result.ok()) return loaded_recipe_.Placed(std::move(result).status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<CommandResult> RunRecipe() {
     FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
     if (options_.lr_range_test) PrepareRangeTest(loaded_recipe_.recipe);
     if (options_.print) {
@@ -156,7 +164,6 @@ class TrainRun {
     return Train(folder->paths(), *log);
   }
 
- private:
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
   absl::Status PrepareData(const ModelPlan& model_plan) {

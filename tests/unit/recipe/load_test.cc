@@ -367,6 +367,16 @@ TEST_CASE("places of keys, for errors found later") {
   CHECK(loaded->At("train.seed").file == "command line");
   CHECK(loaded->At("optimizer.name").file == "r.yaml");
   CHECK(loaded->At("optimizer.name").line == 0);
+
+  // What lower layers say of a key gets its place; anything else stays as it is.
+  const auto placed = [&](ErrorDetail detail) {
+    return std::string(loaded->Placed(DataError(detail)).message());
+  };
+  CHECK(placed({.key = "data.train", .found = "x", .expected = "y"}) ==
+        "r.yaml:3: error: data.train: found x, expected y");
+  CHECK(ExitCodeOf(loaded->Placed(DataError({.key = "data.train"}))) == 4);
+  CHECK(placed({.file = "f", .key = "data.train", .found = "x"}) == "f: error: data.train: found x");
+  CHECK(placed({.key = "q_proj", .found = "x"}) == "error: q_proj: found x");
 }
 
 TEST_CASE("texts that are no recipe") {
