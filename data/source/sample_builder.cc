@@ -115,16 +115,17 @@ absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const OrderedJson& row, con
   FTUNE_ASSIGN_OR_RETURN(const ChatRow chat, ReadChatRow(row, place, options_.train_on_turns));
   FTUNE_ASSIGN_OR_RETURN(std::vector<ConversationSample> samples,
                          ConversationSamples(chat, *chat_template_, tokenizer_,
-                                             {.train_on_inputs = options_.train_on_inputs}, place));
+                                             {options_.train_on_inputs, options_.split_turns}, place));
   BuiltRow whole;
   for (ConversationSample& sample : samples) {
     AddRoleTokens(sample.roles, whole.roles);
+    whole.turn_ends.insert(whole.turn_ends.end(), sample.turn_ends.begin(), sample.turn_ends.end());
     FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample.sample), RowFormat::kMessages, place));
     std::move(built.samples.begin(), built.samples.end(), std::back_inserter(whole.samples));
     std::move(built.dropped.begin(), built.dropped.end(), std::back_inserter(whole.dropped));
     whole.tokens += built.tokens;
     whole.truncated = whole.truncated || built.truncated;
-    whole.doubled_bos = whole.doubled_bos || built.doubled_bos;
+    whole.doubled_bos = whole.doubled_bos || sample.doubled_bos;
   }
   return whole;
 }

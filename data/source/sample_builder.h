@@ -28,6 +28,7 @@ enum class ExcessTokens {
 struct SampleOptions {
   bool train_on_inputs = false;  // prompts and the template's own words too; not turns that a row excludes
   TrainTurns train_on_turns = TrainTurns::kAll;
+  SplitTurns split_turns = SplitTurns::kAuto;
   int64_t sequence_len = 2048;  // ≥ 2
   ExcessTokens excess_length_strategy = ExcessTokens::kAuto;
 };
@@ -48,8 +49,10 @@ struct DroppedSample {
 struct BuiltRow {
   std::vector<Sample> samples;         // each with at least one trained token
   std::vector<DroppedSample> dropped;  // never empty where `samples` is
-  std::vector<RoleTokens> roles;       // of a conversation, before the length policy
-  int64_t tokens = 0;                  // before the length policy
+  // Of a conversation, before the length policy: tokens by role, and the last token of each learned turn.
+  std::vector<RoleTokens> roles;
+  std::vector<int32_t> turn_ends;
+  int64_t tokens = 0;  // before the length policy
   bool truncated = false;
   bool doubled_bos = false;  // two BOS at the begin: the text has one and the tokenizer or template another
 };
