@@ -17,6 +17,7 @@ struct RunPaths {
   std::filesystem::path log() const { return folder / "log.jsonl"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
+  std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
   // One of the two while it is written.

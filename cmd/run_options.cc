@@ -245,7 +245,11 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
-    entries.push_back({.path = source.path, .format = ToRowFormat(source.format), .weight = source.weight});
+    entries.push_back({.path = source.path,
+                       .format = ToRowFormat(source.format),
+                       .mapping = {.columns = {source.columns.begin(), source.columns.end()},
+                                   .roles = {source.roles.begin(), source.roles.end()}},
+                       .weight = source.weight});
   }
   return entries;
 }
@@ -253,8 +257,16 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
 SampleOptions ToSampleOptions(const DataSection& data) {
   return {.train_on_inputs = data.train_on_inputs,
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
+          .roles_to_train = data.roles_to_train,
           .sequence_len = data.sequence_len,
           .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+}
+
+AuditLimits ToAuditLimits(const AuditSection& audit) {
+  return {.max_untrained_samples = audit.max_untrained_samples,
+          .max_doubled_bos = audit.max_doubled_bos,
+          .max_open_turns = audit.max_open_turns,
+          .min_trained_tokens = audit.min_trained_tokens};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/audit.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
@@ -160,6 +161,7 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
+    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
@@ -170,6 +172,8 @@ class TrainRun {
     FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan));
     for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();

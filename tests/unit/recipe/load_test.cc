@@ -450,5 +450,38 @@ TEST_CASE("files") {
   CHECK(ExitCodeOf(directory.status()) == 2);
 }
 
+TEST_CASE("columns and roles of a dataset, and the audit's limits") {
+  const auto load = [](const std::string& data) {
+    return LoadRecipeText("model: {path: m}\ndata:\n  train: [{path: d, " + data + "}]\n", "r.yaml");
+  };
+  const auto loaded = load("columns: {messages: chat, role: who}, roles: {boss: user, critic: critic}");
+  REQUIRE_MESSAGE(loaded.ok(), loaded.status().message());
+  CHECK(loaded->recipe.data.train[0].columns ==
+        std::vector<std::pair<std::string, std::string>>{{"messages", "chat"}, {"role", "who"}});
+  CHECK(loaded->recipe.data.train[0].roles ==
+        std::vector<std::pair<std::string, std::string>>{{"boss", "user"}, {"critic", "critic"}});
+  const auto refused = [&](const std::string& data, const std::string& text) {
+    const auto wrong = load(data);
+    REQUIRE_FALSE(wrong.ok());
+    const std::string message(wrong.status().message());
+    INFO(message);
+    CHECK(message.find(text) != std::string::npos);
+  };
+  refused("columns: {mesages: chat}",
+          "r.yaml:3: error: data.train[0].columns.mesages: unknown column, expected one of messages, role");
+  refused("columns: {mesages: chat}", "did you mean messages?");
+  refused("columns: [a]", "data.train[0].columns: found");
+  refused("columns: {messages: \"\"}", "data.train[0].columns.messages");
+  refused("roles: {bot: asistant}",
+          "data.train[0].roles.bot: found asistant, expected one of system, developer");
+  refused("roles: {bot: asistant}", "did you mean assistant?");
+  const auto audit = LoadRecipeText(
+      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open: 1}}\n", "r.yaml");
+  REQUIRE_FALSE(audit.ok());
+  CHECK(std::string(audit.status().message()).find("data.audit.max_doubled_bos: found 1.5") !=
+        std::string::npos);
+  CHECK(std::string(audit.status().message()).find("did you mean") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace ftune
