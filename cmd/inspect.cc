@@ -47,7 +47,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
   FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
-  const int64_t samples = static_cast<int64_t>(data.train->samples.size());
+  const int64_t samples = data.train->size();
   if (options.sample < 0 || options.sample >= samples) {
     return UsageError({.file = "command line",
                        .key = "--sample",
@@ -67,7 +67,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   if (options.batches > 0) result.json["batches"] = StepsJson(plan, options.batches);
   if (invocation.json) return result;
 
-  const Sample& sample = data.train->samples[options.sample];
+  const std::span<const StoredToken> sample = data.train->sample(options.sample);
   std::printf("sample %d of %d:\n%s\n", static_cast<int>(options.sample), static_cast<int>(samples),
               RenderSample(sample, *data.tokenizer, UseColour(stdout)).c_str());
   std::printf("data: %s\npacks an epoch: %s\n", DescribeDataset(*data.train).c_str(),

@@ -22,9 +22,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 }  // namespace
 
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  for (const Sample& sample : dataset.samples) {
-    for (const int32_t id : sample.ids) {
-      if (id >= 0 && id < config.vocab_size) continue;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const StoredToken token : dataset.sample(i)) {
+      const int32_t id = token.id();
+      if (id < config.vocab_size) continue;
       return DataError({.file = model,
                         .message = "the data has a token that the model has no embedding for",
                         .found = StrCat("token id ", id),
@@ -98,7 +99,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
 std::string DescribeDataset(const Dataset& dataset) {
   const double share =
       100.0 * static_cast<double>(dataset.trained_tokens()) / static_cast<double>(dataset.tokens());
-  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.samples.size(),
+  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.size(),
                                      dataset.tokens(), dataset.trained_tokens(), share);
   std::map<std::string, int64_t> dropped;
   for (const DroppedRow& row : dataset.report.dropped) ++dropped[std::string(DropReasonName(row.reason))];

@@ -19,6 +19,8 @@ struct RunPaths {
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
+  // One of the two while it is written.
+  std::filesystem::path incomplete() const { return folder / ".incomplete"; }
 
   std::filesystem::path folder;
 };

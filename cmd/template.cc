@@ -73,7 +73,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   CommandResult result{.json = {{"text", rendered.text}}};
   if (options.mask) {
     result.json["spans"] = nlohmann::ordered_json::array();
-    for (const RenderedChat::AssistantSpan& span : rendered.assistant) {
+    for (const MessageSpan& span : rendered.assistant) {
       result.json["spans"].push_back(
           {{"message", span.message}, {"begin", span.bytes.begin}, {"end", span.bytes.end}});
     }

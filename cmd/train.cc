@@ -18,13 +18,10 @@
 #include "cmd/run_folder.h"
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
+#include "cmd/save_result.h"
 #include "cmd/stop_signal.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
-#include "engine/format/adapter_base.h"
-#include "engine/format/hf_writer.h"
-#include "engine/format/lora_files.h"
-#include "engine/format/model_tensors.h"
 #include "engine/format/quantized_weights.h"
 
 namespace ftune {
@@ -105,22 +102,6 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
   return absl::OkStatus();
 }
 
-// What a finished or stopped run leaves: the adapter, or the model. Returns where.
-absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
-                                                 const RunPaths& paths) {
-  if (loaded.lora) {
-    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
-    FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files, paths.adapter()));
-    FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
-    return paths.adapter();
-  }
-  const DType dtype = ToDType(*recipe.precision.weights);
-  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
-                                     ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
-  return paths.model();
-}
-
 nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, const Model& model,
                                   const MemoryUse& memory) {
   int64_t total = 0, trainable = 0;
@@ -131,7 +112,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   return {{"parameters", total},
           {"trainable_parameters", trainable},
           {"total_steps", plan.total_steps()},
-          {"samples", data.train->samples.size()},
+          {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
           {"memory", ToJson(memory)}};
@@ -279,7 +260,8 @@ class TrainRun {
     const bool keeps_best = recipe().train.early_stopping_patience.has_value();
     std::filesystem::path saved;
     const auto save = [&](int64_t step) -> absl::Status {
-      FTUNE_ASSIGN_OR_RETURN(saved, SaveResult(*backend_, model_, recipe(), paths));
+      FTUNE_ASSIGN_OR_RETURN(saved,
+                             SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths));
       log.Save(step, saved);
       return absl::OkStatus();
     };

@@ -1,6 +1,7 @@
 #include "data/source/sample_builder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -81,10 +82,8 @@ SampleBuilder::SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* cha
 absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat format,
                                               const RowPlace& place) const {
   switch (format) {
-    case RowFormat::kMessages: {
-      FTUNE_ASSIGN_OR_RETURN(Sample sample, Conversation(row, place));
-      return Finish(std::move(sample), format, place);
-    }
+    case RowFormat::kMessages:
+      return Conversation(row, place);
     case RowFormat::kPromptCompletion: {
       FTUNE_ASSIGN_OR_RETURN(Sample sample, PromptCompletion(row, place));
       return Finish(std::move(sample), format, place);
@@ -108,36 +107,26 @@ absl::StatusOr<BuiltRow> SampleBuilder::BuildDocument(std::string_view text, con
   return Finish(std::move(sample), RowFormat::kText, place);
 }
 
-absl::StatusOr<Sample> SampleBuilder::Conversation(const OrderedJson& row, const RowPlace& place) const {
+absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const OrderedJson& row, const RowPlace& place) const {
   if (chat_template_ == nullptr) {
     return RowError(place, {.message = "the row is a conversation, but the model has no chat template",
                             .hint = "name one with data.chat_template"});
   }
-  FTUNE_ASSIGN_OR_RETURN(ChatRow chat, ReadChatRow(row, place, options_.train_on_turns));
-  const auto template_error = [&](const absl::Status& status) {
-    return RowError(place, {.message = StrCat("the chat template does not take this row: ",
-                                              std::string(status.message()))});
-  };
-  if (options_.train_on_inputs && !chat.has_untrained_flag) {
-    const absl::StatusOr<std::string> text = chat_template_->Render(chat.input);
-    if (!text.ok()) return template_error(text.status());
-    return AllTrained(tokenizer_.Encode(*text).ids);
+  FTUNE_ASSIGN_OR_RETURN(const ChatRow chat, ReadChatRow(row, place, options_.train_on_turns));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<ConversationSample> samples,
+                         ConversationSamples(chat, *chat_template_, tokenizer_,
+                                             {.train_on_inputs = options_.train_on_inputs}, place));
+  BuiltRow whole;
+  for (ConversationSample& sample : samples) {
+    AddRoleTokens(sample.roles, whole.roles);
+    FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample.sample), RowFormat::kMessages, place));
+    std::move(built.samples.begin(), built.samples.end(), std::back_inserter(whole.samples));
+    std::move(built.dropped.begin(), built.dropped.end(), std::back_inserter(whole.dropped));
+    whole.tokens += built.tokens;
+    whole.truncated = whole.truncated || built.truncated;
+    whole.doubled_bos = whole.doubled_bos || built.doubled_bos;
   }
-
-  const absl::StatusOr<RenderedChat> rendered = chat_template_->RenderWithSpans(chat.input);
-  if (!rendered.ok()) return template_error(rendered.status());
-  // Tokens of the turns that are learned; with train_on_inputs, of those that are not.
-  std::vector<TextSpan> spans;
-  for (const RenderedChat::AssistantSpan& span : rendered->assistant) {
-    if (chat.trained.at(static_cast<size_t>(span.message)) != options_.train_on_inputs)
-      spans.push_back(span.bytes);
-  }
-  Encoding encoding = tokenizer_.Encode(rendered->text);
-  std::vector<uint8_t> trained = TokensInSpans(rendered->text, encoding.spans, spans);
-  if (options_.train_on_inputs) {
-    for (uint8_t& flag : trained) flag = 1 - flag;
-  }
-  return Sample{std::move(encoding.ids), std::move(trained)};
+  return whole;
 }
 
 absl::StatusOr<Sample> SampleBuilder::PromptCompletion(const OrderedJson& row, const RowPlace& place) const {
@@ -198,7 +187,7 @@ absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, 
   built.doubled_bos = bos && sample.size() >= 2 && sample.ids[0] == bos->id && sample.ids[1] == bos->id;
   const auto drop = [&](DropReason reason) {
     built.samples.clear();
-    built.dropped = reason;
+    built.dropped.push_back({reason, built.tokens});
     return built;
   };
   if (sample.trained_tokens() == 0) return drop(DropReason::kNothingTrained);

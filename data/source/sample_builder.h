@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "data/sample.h"
 #include "data/source/chat_row.h"
+#include "data/source/conversation.h"
 #include "data/source/row.h"
 #include "data/template/chat_template.h"
 #include "data/tokenizer/tokenizer.h"
@@ -39,10 +39,17 @@ enum class DropReason {
 };
 std::string_view DropReasonName(DropReason reason);  // too_long, nothing_trained, answer_truncated
 
+struct DroppedSample {
+  DropReason reason = DropReason::kTooLong;
+  int64_t tokens = 0;
+};
+
+// A row makes one sample before the length policy, but for a conversation that is split by turns.
 struct BuiltRow {
-  std::vector<Sample> samples;  // each with at least one trained token; empty exactly where `dropped` is set
-  std::optional<DropReason> dropped;
-  int64_t tokens = 0;  // before the length policy
+  std::vector<Sample> samples;         // each with at least one trained token
+  std::vector<DroppedSample> dropped;  // never empty where `samples` is
+  std::vector<RoleTokens> roles;       // of a conversation, before the length policy
+  int64_t tokens = 0;                  // before the length policy
   bool truncated = false;
   bool doubled_bos = false;  // two BOS at the begin: the text has one and the tokenizer or template another
 };
@@ -59,7 +66,7 @@ class SampleBuilder {
   absl::StatusOr<BuiltRow> BuildDocument(std::string_view text, const RowPlace& place) const;
 
  private:
-  absl::StatusOr<Sample> Conversation(const OrderedJson& row, const RowPlace& place) const;
+  absl::StatusOr<BuiltRow> Conversation(const OrderedJson& row, const RowPlace& place) const;
   absl::StatusOr<Sample> PromptCompletion(const OrderedJson& row, const RowPlace& place) const;
   absl::StatusOr<Sample> Tokens(const OrderedJson& row, const RowPlace& place) const;
   void AppendEos(Sample& sample, uint8_t trained) const;

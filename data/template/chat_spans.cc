@@ -14,7 +14,6 @@ namespace {
 using jinja::Origin;
 using jinja::Run;
 using jinja::Text;
-using AssistantSpan = RenderedChat::AssistantSpan;
 
 bool IsAssistant(const OrderedJson& message) {
   const auto role = message.find("role");
@@ -44,14 +43,14 @@ class SpanSearch {
       : finder_(finder), input_(input), text_(text), bytes_(text.bytes()) {}
 
   // By the template's {% generation %} blocks, or else by the messages' turns.
-  absl::StatusOr<std::vector<AssistantSpan>> Find() const;
+  absl::StatusOr<std::vector<MessageSpan>> Find() const;
 
  private:
   // A template that knows no tool calls leaves them out without a word; the model would learn to answer
   // nothing.
   absl::Status CheckToolCallsAreWritten() const;
-  absl::StatusOr<std::vector<AssistantSpan>> ByGenerationBlocks() const;
-  absl::StatusOr<std::vector<AssistantSpan>> ByTurns() const;
+  absl::StatusOr<std::vector<MessageSpan>> ByGenerationBlocks() const;
+  absl::StatusOr<std::vector<MessageSpan>> ByTurns() const;
   // A conversation like this one: its first `count` messages, then `more`.
   ChatInput Prefix(size_t count, bool add_generation_prompt, const OrderedJson* more = nullptr) const;
   absl::StatusOr<TextSpan> SpanOf(int index) const;
@@ -94,7 +93,7 @@ ChatInput SpanSearch::Prefix(size_t count, bool add_generation_prompt, const Ord
   return prefix;
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::Find() const {
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::Find() const {
   FTUNE_RETURN_IF_ERROR(CheckToolCallsAreWritten());
   return finder_.has_generation ? ByGenerationBlocks() : ByTurns();
 }
@@ -116,7 +115,7 @@ absl::Status SpanSearch::CheckToolCallsAreWritten() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() const {
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::ByGenerationBlocks() const {
   struct Block {
     int32_t generation;
     int message = -1;
@@ -142,7 +141,7 @@ absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() cons
   for (size_t i = 0; i < input_.messages.size(); ++i) {
     if (IsAssistant(input_.messages[i])) last = static_cast<int>(i);
   }
-  std::vector<AssistantSpan> spans;
+  std::vector<MessageSpan> spans;
   for (const Block& block : blocks) {
     const size_t end = TrimEnd(bytes_, block.body_end, block.end);
     if (end == block.begin) continue;
@@ -155,15 +154,15 @@ absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() cons
   return spans;
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByTurns() const {
-  std::vector<AssistantSpan> spans;
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::ByTurns() const {
+  std::vector<MessageSpan> spans;
   for (size_t i = 0; i < input_.messages.size(); ++i) {
     if (!IsAssistant(input_.messages[i])) continue;
     FTUNE_ASSIGN_OR_RETURN(const TextSpan bytes, SpanOf(static_cast<int>(i)));
     spans.push_back({static_cast<int>(i), bytes});
   }
   std::sort(spans.begin(), spans.end(),
-            [](const AssistantSpan& a, const AssistantSpan& b) { return a.bytes.begin < b.bytes.begin; });
+            [](const MessageSpan& a, const MessageSpan& b) { return a.bytes.begin < b.bytes.begin; });
   for (size_t i = 1; i < spans.size(); ++i) {
     if (spans[i].bytes.begin < spans[i - 1].bytes.end)
       return Unsure(spans[i].message, "assistant turns overlap");
@@ -327,6 +326,7 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
   FTUNE_ASSIGN_OR_RETURN(const Text text, render(input));
   RenderedChat chat;
   chat.text = text.bytes();
+  chat.turns = FindTurns(text);
   if (has_generation || !input.add_generation_prompt) {
     FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).Find());
     return chat;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/template/chat_context.h"
 #include "data/template/chat_spans.h"
+#include "data/template/chat_turn.h"
 #include "data/template/jinja_chat_template.h"
 
 namespace ftune {
@@ -44,6 +45,12 @@ absl::StatusOr<std::string> JinjaChatTemplate::Render(const ChatInput& input) co
   FTUNE_RETURN_IF_ERROR(CheckNotEmpty(input, template_.name()));
   FTUNE_ASSIGN_OR_RETURN(const jinja::Text text, RenderText(input, /*track_provenance=*/false));
   return text.bytes();
+}
+
+absl::StatusOr<RenderedChat> JinjaChatTemplate::RenderTurns(const ChatInput& input) const {
+  FTUNE_RETURN_IF_ERROR(CheckNotEmpty(input, template_.name()));
+  FTUNE_ASSIGN_OR_RETURN(const jinja::Text text, RenderText(input, /*track_provenance=*/true));
+  return RenderedChat{.text = text.bytes(), .turns = FindTurns(text), .assistant = {}};
 }
 
 absl::StatusOr<RenderedChat> JinjaChatTemplate::RenderWithSpans(const ChatInput& input) const {

@@ -23,15 +23,20 @@ struct ChatInput {
   bool add_generation_prompt = false;
 };
 
+// Bytes of a rendered text that belong to a message.
+struct MessageSpan {
+  int message = 0;  // index into ChatInput::messages
+  TextSpan bytes;
+};
+
 struct RenderedChat {
   std::string text;
-  // Which message each piece of text comes from: bytes of `text` written by assistant message `message`, from
-  // the first byte of its content up to and including its end-of-turn token. Sorted, disjoint.
-  struct AssistantSpan {
-    int message = 0;  // index into ChatInput::messages
-    TextSpan bytes;
-  };
-  std::vector<AssistantSpan> assistant;
+  // What the template writes for each message: header, words and end of turn. The rest of the text is the
+  // template's own (a tool list, a generation prompt). Sorted, disjoint; a message may have several.
+  std::vector<MessageSpan> turns;
+  // What the assistant wrote: from the first byte of a message's content up to and including its end-of-turn
+  // token. Sorted, disjoint.
+  std::vector<MessageSpan> assistant;
 };
 
 class ChatTemplate {
@@ -39,7 +44,9 @@ class ChatTemplate {
   virtual ~ChatTemplate() = default;
   // Text only. A template's raise_exception, or an expression it cannot evaluate, is an error with its line.
   virtual absl::StatusOr<std::string> Render(const ChatInput& input) const = 0;
-  // Text and assistant spans. An error where the spans cannot be told for sure (say, what to do).
+  // Text and turns.
+  virtual absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const = 0;
+  // Text, turns and assistant spans. An error where the spans cannot be told for sure (say, what to do).
   virtual absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const = 0;
 };
 

@@ -18,6 +18,7 @@ class JinjaChatTemplate : public ChatTemplate {
                                                               jinja::Clock clock);
 
   absl::StatusOr<std::string> Render(const ChatInput& input) const override;
+  absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const override;
   absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const override;
 
  private:

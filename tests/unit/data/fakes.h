@@ -87,6 +87,7 @@ class ChatMl : public ChatTemplate {
       const auto role = message.at("role").get<std::string>();
       const auto content = message.at("content").get<std::string>();
       if (content == "boom") return absl::InvalidArgumentError("template:3: error: no boom please");
+      const auto turn_begin = static_cast<int64_t>(chat.text.size());
       chat.text += "<|im_start|>" + role + "\n";
       const auto begin = static_cast<int64_t>(chat.text.size());
       chat.text += content;
@@ -96,7 +97,13 @@ class ChatMl : public ChatTemplate {
         chat.assistant.push_back({static_cast<int>(i), {begin, static_cast<int64_t>(chat.text.size())}});
       }
       chat.text += "\n";
+      chat.turns.push_back({static_cast<int>(i), {turn_begin, static_cast<int64_t>(chat.text.size())}});
     }
+    return chat;
+  }
+  absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const override {
+    FTUNE_ASSIGN_OR_RETURN(RenderedChat chat, RenderWithSpans(input));
+    chat.assistant.clear();
     return chat;
   }
 };

@@ -188,12 +188,12 @@ TEST_CASE("too long: truncate, drop, error, and what auto means") {
   const auto dropped = Build(tokenizer, RowFormat::kMessages, kTwoTurns, {.sequence_len = 20});
   REQUIRE(dropped.ok());
   CHECK(dropped->samples.empty());
-  CHECK(dropped->dropped == DropReason::kTooLong);
+  CHECK(dropped->dropped.at(0).reason == DropReason::kTooLong);
 
   const auto no_answer = Build(tokenizer, RowFormat::kMessages, kTwoTurns,
                                {.sequence_len = 5, .excess_length_strategy = ExcessTokens::kTruncate});
   REQUIRE(no_answer.ok());
-  CHECK(no_answer->dropped == DropReason::kAnswerTruncated);
+  CHECK(no_answer->dropped.at(0).reason == DropReason::kAnswerTruncated);
   CHECK(no_answer->samples.empty());
 
   // Pieces of a conversation in which the assistant says nothing are left out.
@@ -217,14 +217,14 @@ TEST_CASE("rows without a token to learn from are dropped") {
   const auto flagged = Build(tokenizer, RowFormat::kMessages,
                              R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})");
   REQUIRE(flagged.ok());
-  CHECK(flagged->dropped == DropReason::kNothingTrained);
+  CHECK(flagged->dropped.at(0).reason == DropReason::kNothingTrained);
   const auto empty = Build(tokenizer, RowFormat::kText, R"({"text": ""})");
   REQUIRE(empty.ok());
-  CHECK(empty->dropped == DropReason::kNothingTrained);
+  CHECK(empty->dropped.at(0).reason == DropReason::kNothingTrained);
   // The first token is never predicted, so one trained there is none.
   const auto first = Build(tokenizer, RowFormat::kTokens, R"({"input_ids": [1, 2], "labels": [1, -100]})");
   REQUIRE(first.ok());
-  CHECK(first->dropped == DropReason::kNothingTrained);
+  CHECK(first->dropped.at(0).reason == DropReason::kNothingTrained);
 }
 
 }  // namespace
