@@ -25,7 +25,9 @@ PipelineTokenizer::PipelineTokenizer(PipelineParts parts, const TokenizerConfig&
     added_by_id_.emplace(token.id, &token);
     added_by_text_.emplace(token.text, token.id);
     if (token.normalized) {
-      normalized_.Add(Normalize(parts_.normalizers, AlignedView{token.text}, storage).text, &token);
+      const std::string_view text = Normalize(parts_.normalizers, AlignedView{token.text}, storage).text;
+      normalized_.Add(text, &token);
+      if (text != token.text) normalized_texts_.emplace(token.id, text);
     } else {
       raw_.Add(token.text, &token);
     }
@@ -112,7 +114,9 @@ class PipelineTokenizer::StreamDecoder : public TextDecoder {
   }
   void Add(int32_t id) {
     if (skip_special_ && tokenizer_.IsSpecial(id)) return;
-    const std::string token = tokenizer_.IdToToken(id);
+    const auto normalized = tokenizer_.normalized_texts_.find(id);
+    const std::string token =
+        normalized == tokenizer_.normalized_texts_.end() ? tokenizer_.IdToToken(id) : normalized->second;
     if (!token.empty()) chain_.Push(token);
   }
 

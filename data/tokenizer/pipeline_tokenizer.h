@@ -56,6 +56,8 @@ class PipelineTokenizer : public Tokenizer {
   AddedTokenMatcher raw_, normalized_;
   absl::flat_hash_map<int32_t, const AddedToken*> added_by_id_;
   TextMap<int32_t> added_by_text_;
+  // Of added tokens that normalisation changes: what the decoders are given, since they undo what it does.
+  absl::flat_hash_map<int32_t, std::string> normalized_texts_;
   int64_t vocab_size_ = 0;
 };
 

@@ -43,6 +43,9 @@ bool IsWordChar(char32_t c) {
 int SplitScript(char32_t c) {
   if (c == ' ') return kNoScript;
   if (c == 0x30FC) return USCRIPT_HAN;  // the mark of long vowels
+  // Of another script since.
+  if (c == 0x589 || c == 0x61C) return USCRIPT_COMMON;
+  if (c == 0x953 || c == 0x954) return USCRIPT_DEVANAGARI;
   const auto code = static_cast<UChar32>(c);
   UVersionInfo age;
   u_charAge(code, age);

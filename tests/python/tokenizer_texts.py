@@ -54,10 +54,11 @@ def real_texts():
 
 def random_character(rng):
     while True:
-        code = rng.randint(*rng.choice(RANGES))
-        # Not assigned in the oldest of the Unicode tables that are compared: which class it has differs.
-        if unicodedata.ucd_3_2_0.category(chr(code)) not in ("Cn", "Cs"):
-            return chr(code)
+        char = chr(rng.randint(*rng.choice(RANGES)))
+        # The wheel's parts have Unicode tables of several versions, as ours do: characters on which those agree.
+        category = unicodedata.ucd_3_2_0.category(char)
+        if category not in ("Cn", "Cs") and category == unicodedata.category(char):
+            return char
 
 
 def random_text(rng, control):
