@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 
@@ -44,8 +45,9 @@ nlohmann::ordered_json StepsJson(const DataPlan& plan, int64_t steps) {
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model));
+  const HubReporter hub = HubProgress(invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, hub));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = static_cast<int64_t>(data.train->samples.size());
   if (options.sample < 0 || options.sample >= samples) {
