@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 
@@ -50,9 +51,14 @@ std::string DescribePart(const Dataset& dataset, const DataPlan& plan) {
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
+  if (loaded.recipe.data.streaming) {
+    return loaded.Error("data.streaming", {.message = "streamed data is read while training",
+                                           .hint = "prepare nothing ahead, or set data.streaming: false"});
+  }
+  const HubReporter hub = HubProgress(invocation.verbosity());
   Progress progress(stderr, invocation.verbosity());
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, progress));
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, hub));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub, progress));
   for (const std::string& note : data.notes) progress.Say(note);
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
 

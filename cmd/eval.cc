@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/hub/resolve.h"
 #include "cmd/model_session.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
@@ -20,6 +22,8 @@ namespace {
 struct Options {
   std::string model;
   std::string data;
+  std::string name;
+  std::string split;
   std::vector<std::string> adapters;
   std::string quantize;
   std::string chat_template = "auto";
@@ -27,8 +31,25 @@ struct Options {
   bool train_on_inputs = false;
 };
 
+absl::StatusOr<DatasetEntry> FindEntry(const Options& options, const HubReporter& hub) {
+  DatasetChoice choice{.train_is_meant = false};
+  if (!options.name.empty()) choice.subset = options.name;
+  if (!options.split.empty()) choice.split = options.split;
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedDataset resolved,
+                         ResolveDataset(options.data, std::nullopt, choice, hub));
+  if (resolved.commit.empty() && (choice.subset || choice.split)) {
+    return UsageError({.file = "command line",
+                       .key = choice.split ? "--split" : "--name",
+                       .message = StrCat("'", options.data, "' is a path here, and has no ",
+                                         choice.split ? "splits" : "subsets"),
+                       .hint = "remove it, or name a dataset of the hub: org/name"});
+  }
+  return DatasetEntry{.path = options.data, .files = resolved.files};
+}
+
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  const HubReporter hub = HubProgress(invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, "", hub));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.LongestText());
@@ -42,14 +63,15 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                            LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
   }
   Progress progress(stderr, invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const DatasetEntry entry, FindEntry(options, hub));
   PrepareOptions prepare{.folder = PreparedFolder(std::nullopt), .memory_will_do = true};
   FTUNE_ASSIGN_OR_RETURN(
       prepare.source,
       DescribeSource(TokenizerOf(session.loaded.files), *session.tokenizer, options.chat_template,
                      {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
   FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
-                         PrepareDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
-                                        prepare, ShowPreparation(progress)));
+                         PrepareDataset({entry}, *session.tokenizer, chat_template.get(), prepare,
+                                        ShowPreparation(progress)));
   Dataset dataset = std::move(prepared.dataset);
   FTUNE_RETURN_IF_ERROR(CheckIds(dataset.report, files.config.vocab_size, source.model));
   if (!prepared.store.path.empty()) progress.Say(DescribeStore(prepared.store));
@@ -81,8 +103,11 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddEval(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a dataset");
-  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
-  command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id, or a run's folder")
+      ->required();
+  command->add_option("DATA", options->data, "A dataset: a file, or a hub id")->required();
+  command->add_option("--name", options->name, "Of a dataset of the hub: its subset");
+  command->add_option("--split", options->split, "Of a dataset of the hub: its split");
   command
       ->add_option("--adapter", options->adapters,
                    "A PEFT adapter's folder; several: one on top of the other")

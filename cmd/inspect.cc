@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 #include "cmd/streamed_data.h"
@@ -109,9 +110,10 @@ absl::StatusOr<CommandResult> RunStreamed(const Options& options, const Invocati
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
   Progress progress(stderr, invocation.verbosity());
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, progress));
+  const HubReporter hub = HubProgress(invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, hub));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub, progress));
   if (loaded.recipe.data.streaming) return RunStreamed(options, invocation, loaded.recipe, data);
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = data.train->size();

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
+#include "cmd/hub/resolve.h"
 #include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/source/split_dataset.h"
@@ -74,7 +75,9 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, Progress& progress) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
+                                    Progress& progress) {
+  FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
   if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;

@@ -40,9 +40,11 @@ struct RunData {
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };
 
-// From prepared data, or prepared now; streamed data is left alone. data.sequence_len is capped here by what
-// the model was made for. Ids beyond the model's vocabulary are an error.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, Progress& progress);
+// From prepared data, or prepared now; streamed data is left alone. Datasets of the hub are looked up, and
+// downloaded if need be. data.sequence_len is capped here by what the model was made for. Ids beyond the
+// model's vocabulary are an error.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
+                                    Progress& progress);
 
 // What `chat_template`, a recipe's choice, makes of a tokenizer's samples: for the key of prepared data.
 absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/file/open_blocks.h"
+#include "data/prepare/source_files.h"
 
 namespace ftune {
 namespace {
@@ -30,7 +31,8 @@ absl::StatusOr<std::unique_ptr<StreamedRows>> StreamedRows::Open(const DatasetEn
   if (IsPipe(entry.path)) {
     FTUNE_ASSIGN_OR_RETURN(rows->pipe_, PipeBytes::Open(entry.path));
   } else {
-    FTUNE_ASSIGN_OR_RETURN(rows->reader_, OpenBlocks(entry.path));
+    FTUNE_ASSIGN_OR_RETURN(std::vector<DataFile> files, ListEntry(entry));
+    rows->reader_ = OpenFilesBlocks(std::move(files));
   }
   return rows;
 }

@@ -57,9 +57,16 @@ absl::Status CheckUnchanged(const HashedFile& file) {
                     .hint = "start again when it is complete"});
 }
 
+absl::StatusOr<std::vector<DataFile>> ListEntry(const DatasetEntry& entry) {
+  if (entry.files.empty()) return ListSource(entry.path);
+  std::vector<DataFile> files;
+  for (const std::string& path : entry.files) files.push_back({.path = path});
+  return files;
+}
+
 absl::StatusOr<std::vector<HashedFile>> HashEntry(const DatasetEntry& entry) {
   std::vector<HashedFile> files;
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<DataFile> list, ListSource(entry.path));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<DataFile> list, ListEntry(entry));
   for (const DataFile& file : list) {
     FTUNE_ASSIGN_OR_RETURN(HashedFile hashed, HashFile(file));
     files.push_back(std::move(hashed));

@@ -32,7 +32,8 @@ absl::StatusOr<HashedFile> HashFile(const DataFile& file);
 // An error where the file is no longer the one that was hashed.
 absl::Status CheckUnchanged(const HashedFile& file);
 
-// What an entry's path names, in the order in which it is read.
+// What an entry names, in the order in which it is read.
+absl::StatusOr<std::vector<DataFile>> ListEntry(const DatasetEntry& entry);
 absl::StatusOr<std::vector<HashedFile>> HashEntry(const DatasetEntry& entry);
 
 }  // namespace ftune

@@ -67,9 +67,10 @@ ordered_json DescribeOptions(const SampleOptions& options) {
 
 ordered_json DescribeEntry(const DatasetEntry& entry, const std::vector<HashedFile>& files) {
   // As above. How often the samples are taken does not change them.
-  const auto& [path, format, mapping, mix] = entry;
+  const auto& [path, paths, format, mapping, mix] = entry;
   const auto& [columns, roles] = mapping;
   static_cast<void>(path);
+  static_cast<void>(paths);
   static_cast<void>(mix);
   ordered_json list = ordered_json::array();
   for (const HashedFile& file : files) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "data/source/row.h"
+#include "data/source/row_mapping.h"
 #include "data/store/data_report.h"
 #include "data/store/token_store.h"
 
@@ -25,8 +26,11 @@ struct EntryMix {
 };
 
 struct DatasetEntry {
-  std::string path;
+  std::string path;                // see ListSource
+  std::vector<std::string> files;  // what the path stands for where it is no path: a hub id's files here
   RowFormat format = RowFormat::kAuto;
+  RowMapping mapping;
+  EntryMix mix;
 };
 
 struct Dataset {
