@@ -79,6 +79,10 @@ class ArrowBlockReader : public BlockReader {
       block.rows.push_back({begin, size, rows.first_row + static_cast<int64_t>(i)});
       begin = rows.ends[i];
     }
+    for (size_t i = 0; i < rows.bad_count; ++i) {
+      block.bad_rows.emplace(static_cast<size_t>(rows.bad[i].row - rows.first_row),
+                             FileError(file_, rows.bad[i]));
+    }
     return block;
   }
 
