@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 
@@ -65,8 +66,9 @@ nlohmann::ordered_json SamplesJson(const RunData& data, int64_t first, int64_t c
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded));
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model));
+  const HubReporter hub = HubProgress(invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, hub));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = data.train->size();
   if (options.sample < 0 || options.sample >= samples) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/hub/resolve.h"
 #include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/template/load_chat_template.h"
@@ -47,7 +48,9 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
+                                    const HubReporter& reporter) {
+  FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
   if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;

@@ -37,8 +37,8 @@ struct RunData {
 };
 
 // data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
-// error.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan);
+// error. Datasets of the hub are looked up, and downloaded if need be.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter);
 
 // An error where a token id lies beyond the model's vocabulary.
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/hub/downloads.h"
 
 namespace ftune {
 
@@ -55,7 +56,8 @@ struct RunModel {
   std::filesystem::path model;                  // the model itself, or the adapter's base
   std::vector<std::filesystem::path> adapters;  // one, or none
 };
-// `base`, where not empty, replaces the base that an adapter names.
-absl::StatusOr<RunModel> FindRunModel(const std::filesystem::path& source, const std::string& base);
+// `source` may be a hub id, and so may `base`, which where not empty replaces the base that an adapter names.
+absl::StatusOr<RunModel> FindRunModel(const std::string& source, const std::string& base,
+                                      const HubReporter& reporter);
 
 }  // namespace ftune

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/hub/downloads.h"
 #include "cmd/recipe/load.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
@@ -19,6 +20,7 @@ namespace ftune {
 // Read, checked, resolved for this machine; what this version cannot do is refused.
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides);
 
+// Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 AuditLimits ToAuditLimits(const AuditSection& audit);
@@ -32,7 +34,8 @@ struct ModelPlan {
   std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded);
+// Models of the hub are looked up, and downloaded if need be: ModelSection::here is filled in.
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter);
 
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);

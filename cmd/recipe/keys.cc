@@ -35,6 +35,11 @@ void AddModel(KeyTable& table) {
       {MakeField("path", &S::path, TextType("a path"),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
+       MakeField(
+           "revision", &S::revision, NullOr(TextType("a branch, a tag or a commit")),
+           "Of a hub id: which version of it. null: main, as it was when it was downloaded; a run's own "
+           "recipe names the commit.",
+           {"model_revision"}),
        MakeField("init_from", &S::init_from, NullOr(Path()), "A checkpoint to start from: its weights only."),
        MakeField(
            "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
@@ -124,7 +129,13 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
   using S = DataSource;
   return ListOf(
       RecordOf<S>(
-          {MakeField("path", &S::path, Path(), "A file."),
+          {MakeField("path", &S::path, Path(), "A file, or a hub id: org/name."),
+           MakeField("name", &S::name, NullOr(TextType("a subset")),
+                     "Of a hub id: its subset. null: the only or default one."),
+           MakeField("split", &S::split, NullOr(TextType("a split")),
+                     "Of a hub id: its split. null: train in data.train, the only one in data.eval."),
+           MakeField("revision", &S::revision, NullOr(TextType("a branch, a tag or a commit")),
+                     "Of a hub id: which version of it, as in model.revision."),
            MakeField("format", &S::format,
                      AutoOr(OneOf<DataFormat>({{{"messages"}, DataFormat::kMessages},
                                                {{"sharegpt"}, DataFormat::kShareGpt},

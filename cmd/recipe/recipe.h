@@ -61,10 +61,14 @@ struct ActivationCheckpointing {
 
 struct DataSource {
   std::string path;
+  std::optional<std::string> name;  // a subset, a split and a revision: of a dataset of the hub only
+  std::optional<std::string> split;
+  std::optional<std::string> revision;
   Auto<DataFormat> format;  // stays empty: told from the data
   double weight = 1.0;
   std::vector<std::pair<std::string, std::string>> columns;  // by our name: the dataset's
   std::vector<std::pair<std::string, std::string>> roles;    // by the dataset's name: ours
+  std::vector<std::string> files;  // no key: of a dataset of the hub its files here, once they are known
 
   bool operator==(const DataSource&) const = default;
 };
@@ -88,9 +92,11 @@ struct RopeScaling {
 
 struct ModelSection {
   std::string path;
+  std::optional<std::string> revision;  // of a model of the hub
   std::optional<std::string> init_from;
   std::vector<std::string> added_tokens;
   std::optional<RopeScaling> rope_scaling;
+  std::string here;  // no key: where `path` is on this disk, once it is known
 
   bool operator==(const ModelSection&) const = default;
 };

@@ -16,6 +16,7 @@ namespace ftune {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{4} << 20;
+constexpr size_t kBlockRows = 65536;
 constexpr char kExpected[] = "a Parquet or Arrow file";
 constexpr char kEncryptedHead[] = "PARE";
 constexpr char kFeather1Head[] = "FEA1";
@@ -79,7 +80,7 @@ class ArrowBlockReader : public BlockReader {
   absl::StatusOr<std::optional<RowBlock>> Next() override {
     FtuneArrowRows rows{};
     FtuneArrowError error{};
-    const int32_t result = plugin_.next(handle_.get(), kBlockBytes, &rows, &error);
+    const int32_t result = plugin_.next(handle_.get(), kBlockBytes, kBlockRows, &rows, &error);
     if (result < 0) return FileError(file_, error);
     if (result == 0) {
       if (!any_) return RowError({file_}, {.found = "no rows", .expected = "at least one"});

@@ -39,9 +39,9 @@ struct FtuneArrowPlugin {
   int32_t abi;  // kFtuneArrowAbi of the plugin's build; nothing else may be read where it differs
   // Null where it fails. The file is read as far as its schema.
   FtuneArrowHandle* (*open)(const char* path, FtuneArrowFormat format, FtuneArrowError* error);
-  // 1: rows, at least one; 0: the end; -1: an error, after which only close may be called. `target_bytes` or
-  // a little more of text at once, unless a row alone has more.
-  int32_t (*next)(FtuneArrowHandle* handle, size_t target_bytes, FtuneArrowRows* rows,
+  // 1: rows, at least one; 0: the end; -1: an error, after which only close may be called. Rows are added
+  // until they have `enough_bytes` of text or are `enough_rows`.
+  int32_t (*next)(FtuneArrowHandle* handle, size_t enough_bytes, size_t enough_rows, FtuneArrowRows* rows,
                   FtuneArrowError* error);
   void (*close)(FtuneArrowHandle* handle);
 };

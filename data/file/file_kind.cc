@@ -38,20 +38,33 @@ constexpr Foreign kForeign[] = {
     {"GGUF"sv, "a GGUF model", "name a dataset"},
     {"%PDF-"sv, "a PDF file", "write its text out as a .txt file"},
     {"\x80\x04\x95"sv, "a Python pickle", "write its rows out as JSON Lines"},
+    {"version https://git-lfs.github.com/spec/"sv, "a pointer of Git LFS",
+     "fetch the file itself: git lfs pull"},
 };
+
+bool IsWords(std::string_view magic) {
+  return std::all_of(magic.begin(), magic.end(), [](char c) { return c >= ' ' && c < '\x7F'; });
+}
+
+// Without .gz or .zst; in lower case.
+std::string ExtensionOf(std::string_view path) {
+  std::filesystem::path name(Lower(path));
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  return name.extension().string();
+}
 
 constexpr char kConvert[] = "convert the file to UTF-8";
 
 }  // namespace
 
 std::optional<FileKind> KindByName(std::string_view path) {
-  std::filesystem::path name(Lower(path));
-  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  const std::string extension = name.extension().string();
+  const std::string extension = ExtensionOf(path);
   const auto* found = std::find_if(std::begin(kNamedKinds), std::end(kNamedKinds),
                                    [&](const NamedKind& named) { return named.extension == extension; });
   return found == std::end(kNamedKinds) ? std::nullopt : std::optional(found->kind);
 }
+
+char CsvSeparatorByName(std::string_view path) { return ExtensionOf(path) == ".csv" ? '\0' : '\t'; }
 
 Packing DetectPacking(std::string_view begin) {
   if (begin.starts_with("\x1F\x8B"sv)) return Packing::kGzip;
@@ -67,9 +80,9 @@ bool HasArrowMagic(std::string_view begin) {
                      [&](std::string_view magic) { return begin.starts_with(magic); });
 }
 
-absl::Status RefuseForeign(std::string_view begin, const RowPlace& place) {
+absl::Status RefuseForeign(std::string_view begin, bool free_text, const RowPlace& place) {
   for (const Foreign& foreign : kForeign) {
-    if (begin.starts_with(foreign.magic)) {
+    if (begin.starts_with(foreign.magic) && !(free_text && IsWords(foreign.magic))) {
       return RowError(
           place,
           {.found = foreign.name, .expected = "JSON, CSV, text, Parquet or Arrow", .hint = foreign.hint});

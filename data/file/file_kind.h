@@ -21,14 +21,18 @@ enum class FileKind {
 // By the name, without .gz or .zst behind it; nothing where it says nothing.
 std::optional<FileKind> KindByName(std::string_view path);
 
+// Of a .csv file: 0, which the header tells; of others a tab.
+char CsvSeparatorByName(std::string_view path);
+
 enum class Packing { kNone, kGzip, kZstd };
 
 // How many of a file's first bytes the functions below want to see.
-inline constexpr size_t kMagicBytes = 16;
+inline constexpr size_t kMagicBytes = 64;
 Packing DetectPacking(std::string_view begin);
 bool HasArrowMagic(std::string_view begin);
 
 // An error that names what the file is, where it is a container or an encoding that rows are not read from.
-absl::Status RefuseForeign(std::string_view begin, const RowPlace& place);
+// `free_text`: it may begin with any word, be it the mark of a container.
+absl::Status RefuseForeign(std::string_view begin, bool free_text, const RowPlace& place);
 
 }  // namespace ftune

@@ -41,12 +41,14 @@ class RowScanner {
   void Shift(size_t bytes) {
     begin_ -= bytes;
     next_ -= bytes;
+    base_ += static_cast<int64_t>(bytes);
   }
 
  protected:
   size_t begin_ = 0;  // of the row that is being looked for
   size_t next_ = 0;   // the first byte that was not looked at
   int64_t line_ = 1;  // of begin_
+  int64_t base_ = 0;  // the file's byte with which the text begins
 };
 
 }  // namespace ftune

@@ -1,8 +1,11 @@
 // What test_arrow.py sees of the rows of Parquet and Arrow files.
 //   arrow_rows FILE…          a line a row: its number, a tab, its JSON; then, for each file, a line
 //                             "end", or "error", a tab, the exit code, a tab and the message
-//   arrow_rows --count FILE…  instead of the rows: "rows", a tab, their number, a tab, their bytes
+//   arrow_rows --count FILE…  instead of the rows: "rows", a tab, their number, a tab, their bytes; "peak", a
+//   tab,
+//                             the most kB that the process has had resident
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,16 @@
 
 namespace ftune {
 namespace {
+
+// That of this program alone: getrusage counts the parent's before exec too.
+long PeakKilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    long kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes;
+  }
+  return 0;
+}
 
 absl::Status PrintRows(const std::string& file, bool count) {
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<BlockReader> reader, OpenArrowBlocks(file));
@@ -27,7 +40,7 @@ absl::Status PrintRows(const std::string& file, bool count) {
                   text.data());
     }
   }
-  if (count) std::printf("rows\t%zu\t%zu\n", rows, bytes);
+  if (count) std::printf("rows\t%zu\t%zu\npeak\t%ld\n", rows, bytes, PeakKilobytes());
   return absl::OkStatus();
 }
 

@@ -126,12 +126,13 @@ bool EnsureBatch(FtuneArrowHandle& handle, Fault& fault) {
   return true;
 }
 
-int32_t Next(FtuneArrowHandle& handle, size_t target_bytes, FtuneArrowRows* rows, FtuneArrowError* error) {
+int32_t Next(FtuneArrowHandle& handle, size_t enough_bytes, size_t enough_rows, FtuneArrowRows* rows,
+             FtuneArrowError* error) {
   handle.text.clear();
   handle.ends.clear();
   const int64_t first_row = handle.row + 1;
   Fault fault;
-  while (handle.text.size() < target_bytes) {
+  while (handle.text.size() < enough_bytes && handle.ends.size() < enough_rows) {
     if (!EnsureBatch(handle, fault)) {
       SetError(fault, error);
       return -1;
@@ -156,9 +157,10 @@ constexpr FtuneArrowPlugin kPlugin = {
     .open = [](const char* path, FtuneArrowFormat format, FtuneArrowError* error) -> FtuneArrowHandle* {
       return Fenced<FtuneArrowHandle*>(nullptr, error, [&] { return Open(path, format, error); });
     },
-    .next = [](FtuneArrowHandle* handle, size_t target_bytes, FtuneArrowRows* rows,
+    .next = [](FtuneArrowHandle* handle, size_t enough_bytes, size_t enough_rows, FtuneArrowRows* rows,
                FtuneArrowError* error) -> int32_t {
-      return Fenced<int32_t>(-1, error, [&] { return Next(*handle, target_bytes, rows, error); });
+      return Fenced<int32_t>(-1, error,
+                             [&] { return Next(*handle, enough_bytes, enough_rows, rows, error); });
     },
     .close = [](FtuneArrowHandle* handle) { delete handle; },
 };

@@ -156,8 +156,9 @@ train:
 )";
   const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=-1"});
   CHECK(loaded.status().message() ==
-        "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, format, weight; did you "
-        "mean format?\n"
+        "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, name, split, revision, "
+        "format, "
+        "weight; did you mean format?\n"
         "r.yaml:4: error: data.train[0].weight: found -1, expected a number from 0 to 1000\n"
         "r.yaml:5: error: data.sequence_len: found long, expected a whole number from 2 to 100000000\n"
         "r.yaml:7: error: train.seed: found 1.5, expected a whole number of 0 or more\n"
@@ -367,6 +368,16 @@ TEST_CASE("places of keys, for errors found later") {
   CHECK(loaded->At("train.seed").file == "command line");
   CHECK(loaded->At("optimizer.name").file == "r.yaml");
   CHECK(loaded->At("optimizer.name").line == 0);
+
+  // What lower layers say of a key gets its place; anything else stays as it is.
+  const auto placed = [&](ErrorDetail detail) {
+    return std::string(loaded->Placed(DataError(detail)).message());
+  };
+  CHECK(placed({.key = "data.train", .found = "x", .expected = "y"}) ==
+        "r.yaml:3: error: data.train: found x, expected y");
+  CHECK(ExitCodeOf(loaded->Placed(DataError({.key = "data.train"}))) == 4);
+  CHECK(placed({.file = "f", .key = "data.train", .found = "x"}) == "f: error: data.train: found x");
+  CHECK(placed({.key = "q_proj", .found = "x"}) == "error: q_proj: found x");
 }
 
 TEST_CASE("texts that are no recipe") {

@@ -23,7 +23,7 @@ Recipe Minimal() {
 Recipe Full() {
   Recipe r = Minimal();
   r.output_dir = "runs/a b #1: é";
-  r.model = {.path = "true", .init_from = "null", .added_tokens = {"<a>", "- b"}};
+  r.model = {.path = "true", .revision = "refs/pr/1", .init_from = "null", .added_tokens = {"<a>", "- b"}};
   r.adapter =
       AdapterSection{.kind = AdapterKind::kQlora,
                      .quantize = Quantization::kFp4,
@@ -40,6 +40,9 @@ Recipe Full() {
                      .loraplus_lr_embedding = 1e-5};
   r.adapter->modules_to_save.pop_back();
   r.data = {.train = {{.path = "a, b",
+                       .name = "null",
+                       .split = "a: b",
+                       .revision = "#1",
                        .format = DataFormat::kShareGpt,
                        .weight = 1e-7,
                        .columns = {{"messages", "a: b"}, {"role", "null"}},

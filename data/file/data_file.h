@@ -9,7 +9,7 @@
 
 namespace ftune {
 
-struct SourceFile {
+struct DataFile {
   std::string path;                          // as errors name it
   std::shared_ptr<const ScratchFile> spool;  // where the bytes are, if not at the path
 
@@ -19,6 +19,6 @@ struct SourceFile {
 // The bytes of a regular file as they stand on the disk, read with pread: no page of it stays resident. An
 // error at the end where the file grew, shrank or was written to since it was opened. May be called as often
 // as wanted.
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileBytes(const SourceFile& file);
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileBytes(const DataFile& file);
 
 }  // namespace ftune

@@ -1,4 +1,4 @@
-#include "data/file/source_file.h"
+#include "data/file/data_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ namespace {
 class FileBytes : public ByteSource {
  public:
   // Takes over `owned`, which is -1 where the file is a spool.
-  FileBytes(SourceFile file, int owned, const struct stat& opened)
+  FileBytes(DataFile file, int owned, const struct stat& opened)
       : file_(std::move(file)), owned_(owned), fd_(owned >= 0 ? owned : file_.spool->fd()), opened_(opened) {}
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;
@@ -61,7 +61,7 @@ class FileBytes : public ByteSource {
                       .hint = "start again when it is complete"});
   }
 
-  SourceFile file_;
+  DataFile file_;
   int owned_;
   int fd_;
   struct stat opened_;
@@ -70,7 +70,7 @@ class FileBytes : public ByteSource {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileBytes(const SourceFile& file) {
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileBytes(const DataFile& file) {
   struct stat info;
   if (file.spool) {
     if (fstat(file.spool->fd(), &info) != 0) return IoError(file.path, "read", errno);

@@ -1,4 +1,4 @@
-#include "data/file/row_text.h"
+#include "data/file/json_row.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "data/file/text_place.h"
 #include "data/tokenizer/utf8.h"
 
 namespace ftune {
@@ -14,19 +15,6 @@ namespace {
 
 constexpr char kExpected[] = "a JSON object";
 constexpr size_t kMaxDepth = 256;
-
-// Where byte `at` of a row's text is.
-struct Spot {
-  RowPlace place;
-  int64_t column = 1;
-};
-Spot SpotOf(std::string_view text, size_t at, const RowPlace& place, int64_t column) {
-  const std::string_view before = text.substr(0, at);
-  const size_t newline = before.rfind('\n');
-  if (newline == std::string_view::npos) return {place, column + static_cast<int64_t>(at)};
-  return {{place.file, place.line + std::count(before.begin(), before.end(), '\n')},
-          static_cast<int64_t>(at - newline)};
-}
 
 // What nlohmann says is wrong: "syntax error while parsing value - unexpected '}'; expected …" out of
 // "[json.exception.parse_error.101] parse error at line 1, column 2: …". It may quote all of a long string.
@@ -143,25 +131,6 @@ class Builder : public OrderedJson::json_sax_t {
 
 }  // namespace
 
-absl::Status CheckUtf8(std::string_view text, const RowPlace& place, int64_t column) {
-  size_t bad = 0;
-  const size_t valid = ValidUtf8Prefix(text, 0, &bad);
-  if (valid == text.size()) return absl::OkStatus();
-  const Spot spot = SpotOf(text, valid, place, column);
-  return RowError(spot.place, {.message = StrCat("not UTF-8 at byte ", spot.column, " of the line"),
-                               .expected = "UTF-8",
-                               .hint = "convert the file"});
-}
-
-absl::Status CheckNoNul(std::string_view text, const RowPlace& place, int64_t column) {
-  const size_t nul = text.find('\0');
-  if (nul == std::string_view::npos) return absl::OkStatus();
-  const Spot spot = SpotOf(text, nul, place, column);
-  return RowError(spot.place, {.message = StrCat("a zero byte at byte ", spot.column, " of the line"),
-                               .expected = "text in UTF-8",
-                               .hint = "the file may be damaged, or in another encoding"});
-}
-
 absl::StatusOr<OrderedJson> ParseJsonRow(std::string_view text, const RowPlace& place, int64_t column) {
   FTUNE_RETURN_IF_ERROR(CheckUtf8(text, place, column));
   Builder builder;
@@ -175,7 +144,7 @@ absl::StatusOr<OrderedJson> ParseJsonRow(std::string_view text, const RowPlace& 
                       {.key = builder.duplicate(), .message = "the key stands twice in one JSON object"});
     }
     const size_t at = std::min(builder.error_at() == 0 ? 0 : builder.error_at() - 1, text.size());
-    const Spot spot = SpotOf(text, at, place, column);
+    const TextPlace spot = PlaceInText(text, at, place, column);
     return RowError(spot.place,
                     {.message = StrCat("not valid JSON at column ", spot.column, ": ", builder.error())});
   }
