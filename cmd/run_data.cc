@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/hub/resolve.h"
+#include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/template/load_chat_template.h"
 #include "engine/format/hf_model.h"
@@ -36,6 +38,8 @@ absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const s
   return absl::OkStatus();
 }
 
+AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
+
 absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe) const {
   return DataPlan::Create(train, ToPlanOptions(recipe));
 }
@@ -44,7 +48,9 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
+                                    const HubReporter& reporter) {
+  FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
   if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
@@ -73,6 +79,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
+  data.stop_ids = StopIds(config, *data.tokenizer);
   const SampleOptions options = ToSampleOptions(recipe.data);
   const auto load = [&](const std::vector<DataSource>& sources) {
     return LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options);
@@ -109,7 +116,7 @@ std::string DescribeDataset(const Dataset& dataset) {
   };
   mention(dataset.report.truncated_rows, "truncated");
   mention(dataset.report.split_rows, "split");
-  mention(dataset.report.doubled_bos_rows, "with a doubled BOS");
+  mention(dataset.report.audit.bos_samples[2], "with a doubled BOS");
   return text;
 }
 

@@ -30,6 +30,7 @@ constexpr double kMaxWeight = 1000;
 struct OpenEntry {
   RowFormat format = RowFormat::kText;
   RowPlace place;
+  RowMapping mapping;
   std::optional<JsonlFile> jsonl;
   std::optional<MappedFile> document;
 
@@ -68,14 +69,12 @@ absl::StatusOr<OpenEntry> OpenDocument(const DatasetEntry& entry) {
 }
 
 absl::StatusOr<OpenEntry> OpenRows(const DatasetEntry& entry) {
-  OpenEntry open{.format = entry.format, .place = {entry.path}};
+  OpenEntry open{.place = {entry.path}, .mapping = entry.mapping};
   FTUNE_ASSIGN_OR_RETURN(open.jsonl, JsonlFile::Open(entry.path));
   const JsonlFile::Line& first = open.jsonl->lines().front();
-  if (open.format == RowFormat::kAuto) {
-    FTUNE_ASSIGN_OR_RETURN(const OrderedJson row, open.jsonl->Parse(first));
-    FTUNE_ASSIGN_OR_RETURN(open.format, DetectRowFormat(row, open.jsonl->PlaceOf(first)));
-  }
-  FTUNE_RETURN_IF_ERROR(CheckRowFormat(open.format, open.jsonl->PlaceOf(first)));
+  FTUNE_ASSIGN_OR_RETURN(const OrderedJson row, open.jsonl->Parse(first));
+  FTUNE_ASSIGN_OR_RETURN(open.format,
+                         ChooseRowFormat(row, entry.format, entry.mapping, open.jsonl->PlaceOf(first)));
   return open;
 }
 
@@ -97,7 +96,7 @@ absl::StatusOr<BuiltRow> BuildRow(const OpenEntry& entry, int64_t row, const Sam
   }
   const JsonlFile::Line& line = entry.jsonl->lines()[static_cast<size_t>(row)];
   FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, entry.jsonl->Parse(line));
-  return builder.Build(parsed, entry.format, entry.jsonl->PlaceOf(line));
+  return builder.Build(parsed, entry.format, entry.jsonl->PlaceOf(line), entry.mapping);
 }
 
 // Adds a row's samples and what is to be said about it.
@@ -105,7 +104,7 @@ void Collect(const BuiltRow& built, const SampleInfo& origin, const RowPlace& pl
              MemoryTokenStore& store) {
   ++report.rows;
   report.truncated_rows += built.truncated;
-  report.doubled_bos_rows += built.doubled_bos;
+  report.audit.Merge(built.audit);
   report.split_rows += built.samples.size() > 1;
   for (const DroppedSample& dropped : built.dropped) {
     report.dropped.push_back({place, origin.row, dropped.reason, dropped.tokens});

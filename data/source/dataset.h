@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/audit/audit_counts.h"
 #include "data/source/row.h"
 #include "data/source/sample_builder.h"
 #include "data/store/token_store.h"
@@ -17,6 +18,7 @@ namespace ftune {
 struct DatasetEntry {
   std::string path;  // .txt: one document; anything else: JSON Lines
   RowFormat format = RowFormat::kAuto;
+  RowMapping mapping;
   double weight = 1.0;  // how often each row comes in an epoch, on average
 };
 
@@ -33,9 +35,9 @@ std::string DroppedRowJson(const DroppedRow& dropped);
 struct DataReport {
   int64_t rows = 0;
   int64_t truncated_rows = 0;
-  int64_t split_rows = 0;  // became more than one sample
-  int64_t doubled_bos_rows = 0;
+  int64_t split_rows = 0;           // became more than one sample
   std::vector<DroppedRow> dropped;  // in order of rows
+  AuditCounts audit;                // merged over all rows
 };
 
 // How an entry's samples are mixed with those of the others.

@@ -19,7 +19,8 @@ class JinjaChatTemplate : public ChatTemplate {
 
   absl::StatusOr<std::string> Render(const ChatInput& input) const override;
   absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const override;
-  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const override;
+  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input,
+                                               std::span<const uint8_t> wanted) const override;
 
  private:
   JinjaChatTemplate(jinja::Template compiled, const SpecialTokens& special, jinja::Clock clock)

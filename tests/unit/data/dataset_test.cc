@@ -103,7 +103,7 @@ TEST_CASE("what is dropped, cut or odd is counted, with its place") {
   const auto doubled = LoadDataset({{folder.Write("b.jsonl", "{\"text\": \"<s>a\"}\n{\"text\": \"a\"}\n")}},
                                    with_bos, nullptr, {});
   REQUIRE(doubled.ok());
-  CHECK(doubled->report.doubled_bos_rows == 1);
+  CHECK(doubled->report.audit.mended_bos == 1);
 }
 
 TEST_CASE("the first bad row is the error, whatever the number of threads") {

@@ -66,7 +66,7 @@ void CheckAnswers(const Dataset& dataset, const std::vector<std::string>& answer
                   const Tokenizer& tokenizer) {
   REQUIRE(dataset.samples.size() == answers.size());
   CHECK(dataset.report.dropped.empty());
-  CHECK(dataset.report.doubled_bos_rows == 0);
+  CHECK(dataset.report.audit.bos_samples[2] == 0);
   size_t equal = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
     const std::string trained = Trained(CopySample(dataset.sample(i)), tokenizer);
