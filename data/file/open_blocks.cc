@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "data/arrow/arrow_reader.h"
 #include "data/file/csv_scanner.h"
 #include "data/file/document_reader.h"
 #include "data/file/json_layout.h"
@@ -96,8 +97,14 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& 
   auto bytes = std::make_unique<PeekableBytes>(std::move(raw));
   FTUNE_ASSIGN_OR_RETURN(std::string_view begin, bytes->Peek(kMagicBytes));
   if (!begin.empty() && (kind == FileKind::kArrow || (!free_text && HasArrowMagic(begin)))) {
-    return RowError(place, {.message = "Parquet and Arrow files cannot be read by this build",
-                            .hint = "write the rows out as JSON Lines"});
+    if (DetectPacking(begin) != Packing::kNone) {
+      return RowError(place, {.found = "a packed file",
+                              .expected = "Parquet or Arrow, which pack by themselves",
+                              .hint = "unpack it"});
+    }
+    FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, /*free_text=*/false, place));
+    return OpenArrowBlocks(file.path, begin,
+                           file.spool ? StrCat("/proc/self/fd/", file.spool->fd()) : file.path);
   }
   FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), name));
   FTUNE_ASSIGN_OR_RETURN(begin, bytes->Peek(kMagicBytes));
