@@ -52,8 +52,10 @@ std::string DescribePart(const Dataset& dataset, const DataPlan& plan) {
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   if (loaded.recipe.data.streaming) {
-    return loaded.Error("data.streaming", {.message = "streamed data is read while training",
-                                           .hint = "prepare nothing ahead, or set data.streaming: false"});
+    ErrorDetail detail = loaded.At("data.streaming");
+    detail.message = "streamed data is read while training, so there is nothing to prepare";
+    detail.hint = "set data.streaming: false to prepare it ahead";
+    return UsageError(std::move(detail));
   }
   const HubReporter hub = HubProgress(invocation.verbosity());
   Progress progress(stderr, invocation.verbosity());

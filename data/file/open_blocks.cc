@@ -85,11 +85,28 @@ class FilesReader : public BlockReader {
   size_t next_ = 0;
 };
 
-}  // namespace
+// `begin`: of the file, which the plugin opens by itself; null: the bytes are in none.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrow(const std::string& name, std::string_view begin,
+                                                       const DataFile* file) {
+  const RowPlace place{name};
+  if (DetectPacking(begin) != Packing::kNone) {
+    return RowError(place, {.found = "a packed file",
+                            .expected = "Parquet or Arrow, which pack by themselves",
+                            .hint = "unpack it"});
+  }
+  FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, /*free_text=*/false, place));
+  if (file == nullptr) {
+    return RowError(place, {.found = "Parquet or Arrow in a pipe",
+                            .expected = "rows that can be read in order",
+                            .hint = "write it to a file, or the rows as JSON Lines"});
+  }
+  return OpenArrowBlocks(name, begin, file->spool ? StrCat("/proc/self/fd/", file->spool->fd()) : file->path);
+}
 
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& name,
-                                                             std::unique_ptr<ByteSource> raw,
-                                                             const OpenOptions& options) {
+// `file`: what the bytes are of; null for a pipe.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenRows(const std::string& name,
+                                                      std::unique_ptr<ByteSource> raw, const DataFile* file,
+                                                      const OpenOptions& options) {
   const RowPlace place{name};
   std::optional<FileKind> kind = options.kind ? options.kind : KindByName(name);
   const bool free_text = kind == FileKind::kText || kind == FileKind::kCsv;
@@ -97,14 +114,7 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& 
   auto bytes = std::make_unique<PeekableBytes>(std::move(raw));
   FTUNE_ASSIGN_OR_RETURN(std::string_view begin, bytes->Peek(kMagicBytes));
   if (!begin.empty() && (kind == FileKind::kArrow || (!free_text && HasArrowMagic(begin)))) {
-    if (DetectPacking(begin) != Packing::kNone) {
-      return RowError(place, {.found = "a packed file",
-                              .expected = "Parquet or Arrow, which pack by themselves",
-                              .hint = "unpack it"});
-    }
-    FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, /*free_text=*/false, place));
-    return OpenArrowBlocks(file.path, begin,
-                           file.spool ? StrCat("/proc/self/fd/", file.spool->fd()) : file.path);
+    return OpenArrow(name, begin, file);
   }
   FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), name));
   FTUNE_ASSIGN_OR_RETURN(begin, bytes->Peek(kMagicBytes));
@@ -127,10 +137,18 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& 
   return std::make_unique<ScannedReader>(name, std::move(bytes), std::move(scanner), options);
 }
 
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& name,
+                                                             std::unique_ptr<ByteSource> bytes,
+                                                             const OpenOptions& options) {
+  return OpenRows(name, std::move(bytes), nullptr, options);
+}
+
 absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
                                                             const OpenOptions& options) {
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, OpenFileBytes(file));
-  return OpenBytesBlocks(file.path, std::move(bytes), options);
+  return OpenRows(file.path, std::move(bytes), &file, options);
 }
 
 std::unique_ptr<BlockReader> OpenFilesBlocks(std::vector<DataFile> files, const OpenOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "data/file/open_blocks.h"
 #include "data/prepare/source_files.h"
 
