@@ -167,6 +167,14 @@ CheckRefused(R"({"system": "a", "conversations": [{"from": "system", "value": "b
              "two system");
 }
 
+TEST_CASE("the system column before the turns leaves the last of them the last") {
+  const auto chat = Read(R"({"system": "s", "messages": [{"role": "user", "content": "u"},
+      {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+                         TrainTurns::kLast);
+  REQUIRE(chat.ok());
+  CHECK(chat->trained == std::vector<uint8_t>{0, 0, 0, 1});
+}
+
 TEST_CASE("OpenAI's older functions and parts of text by other names") {
   const auto chat = Read(R"({"functions": [{"name": "f"}], "messages": [
       {"role": "user", "content": [{"type": "input_text", "text": "u"}]},
