@@ -224,10 +224,11 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
     return UsageError(std::move(detail));
   }
   // As config.json would have it, so that one reader knows what each kind needs.
-  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)},
-                               {"factor", scaling.factor},
-                               {"low_freq_factor", scaling.low_freq_factor},
-                               {"high_freq_factor", scaling.high_freq_factor}};
+  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)}, {"factor", scaling.factor}};
+  if (scaling.rope_type == RopeType::kLlama3) {
+    parameters["low_freq_factor"] = scaling.low_freq_factor;
+    parameters["high_freq_factor"] = scaling.high_freq_factor;
+  }
   if (scaling.original_max_position_embeddings) {
     parameters["original_max_position_embeddings"] = *scaling.original_max_position_embeddings;
   }
@@ -247,11 +248,11 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   for (const DataSource& source : sources) {
     entries.push_back(
         {.path = source.path,
-         .files = source.files,
          .format = ToRowFormat(source.format),
          .mapping = {.columns = {source.columns.begin(), source.columns.end()},
                      .roles = {source.roles.begin(), source.roles.end()}},
-         .mix = {.weight = source.weight, .epochs = source.epochs, .max_samples = source.max_samples}});
+         .mix = {.weight = source.weight, .epochs = source.epochs, .max_samples = source.max_samples},
+         .files = source.files});
   }
   return entries;
 }

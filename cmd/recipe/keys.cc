@@ -129,7 +129,9 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
   using S = DataSource;
   return ListOf(
       RecordOf<S>(
-          {MakeField("path", &S::path, Path(), "A file, or a hub id: org/name."),
+          {MakeField(
+               "path", &S::path, Path(),
+               "A file, a folder, a pattern (data/*.jsonl), - for standard input, or a hub id: org/name."),
            MakeField("name", &S::name, NullOr(TextType("a subset")),
                      "Of a hub id: its subset. null: the only or default one."),
            MakeField("split", &S::split, NullOr(TextType("a split")),

@@ -40,7 +40,7 @@ class TokenSink {
 struct BuildOptions {
   BadRows bad_rows = BadRows::kError;
   int threads = 0;  // 0: one a core; the result does not depend on it
-  size_t block_bytes = size_t{1} << 20;
+  size_t block_bytes = size_t{256} << 10;
   // Of text: a shard ends with the block that reaches it. 0: about 64 shards, of 1 to 64 MiB.
   int64_t shard_bytes = 0;
 };

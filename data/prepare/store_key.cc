@@ -67,7 +67,7 @@ ordered_json DescribeOptions(const SampleOptions& options) {
 
 ordered_json DescribeEntry(const DatasetEntry& entry, const std::vector<HashedFile>& files) {
   // As above. How often the samples are taken does not change them.
-  const auto& [path, paths, format, mapping, mix] = entry;
+  const auto& [path, format, mapping, mix, paths] = entry;
   const auto& [columns, roles] = mapping;
   static_cast<void>(path);
   static_cast<void>(paths);

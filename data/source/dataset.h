@@ -26,11 +26,11 @@ struct EntryMix {
 };
 
 struct DatasetEntry {
-  std::string path;                // see ListSource
-  std::vector<std::string> files;  // what the path stands for where it is no path: a hub id's files here
+  std::string path;  // see ListSource
   RowFormat format = RowFormat::kAuto;
   RowMapping mapping;
   EntryMix mix;
+  std::vector<std::string> files;  // what the path stands for where it is no path: a hub id's files here
 };
 
 struct Dataset {

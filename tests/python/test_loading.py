@@ -68,7 +68,7 @@ def test_mixtures(case):
     sources = "[{path: a.jsonl, weight: 3}, b.jsonl]"
     recipe = case.recipe()
     done = case.run("inspect", recipe, f"data.train={sources}", "data.mix=interleave", "data.packing=false",
-                    "train.global_batch_size=4", "--json", "--batches", 18)
+                    "train.global_batch_size=4", "train.max_steps=null", "--json", "--batches", 18)
     assert done.returncode == 0, done.stderr
     batches = json.loads(done.stdout)["batches"]
     assert len(batches) == 18, len(batches)

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -125,7 +126,7 @@ TEST_CASE("whatever could change a sample makes another store") {
   const std::string path = folder.Write("a.jsonl", Texts(20));
   const PrepareOptions options = Options(stores);
   const fs::path first = Done({{path}}, options).store.path;
-  CHECK(Done({{.path = path, .weight = 3}}, options).store.path == first);
+  CHECK(Done({{.path = path, .mix = {.weight = 3}}}, options).store.path == first);
   PrepareOptions threads = options;
   threads.build.threads = 5;
   CHECK(Done({{path}}, threads).store.path == first);
@@ -149,6 +150,8 @@ TEST_CASE("whatever could change a sample makes another store") {
   change([](PrepareOptions& o) { o.build.shard_bytes = 1300; });
   is_new({{path, RowFormat::kText}}, options);
   is_new({{path}, {path}}, options);
+  is_new({{.path = path, .mapping = {.columns = {{"text", "text"}}}}}, options);
+  is_new({{.path = path, .mapping = {.roles = {{"a", "user"}}}}}, options);
   // One letter of the content, with the size and the time of the file as they were.
   std::string altered = Texts(20);
   altered[altered.size() / 2] ^= 1;

@@ -27,8 +27,8 @@ TokenBlock Block(int32_t first_id) {
   block.report.rows = 3;
   block.report.split_rows = 1;
   block.report.dropped[kBadRow] = 1;
-  block.report.audit.rows = 2;
-  block.report.audit.first_open = "x:1";
+  block.report.audit.samples = 2;
+  block.report.audit.endings[5] = {.turns = 1, .first = "x:1"};
   return block;
 }
 
