@@ -100,7 +100,10 @@ class Hub:
         return {}
 
     def environment(self, cache):
-        return {"HF_ENDPOINT": self.url, "HF_HOME": str(cache), "HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "",
+        unset = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HF_TOKEN_PATH",
+                               "HUGGING_FACE_HUB_TOKEN", "HF_HUB_DOWNLOAD_TIMEOUT", "http_proxy", "HTTP_PROXY",
+                               "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), "")
+        return {**unset, "HF_ENDPOINT": self.url, "HF_HOME": str(cache), "HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "",
                 "HF_TOKEN": "", "HF_HUB_OFFLINE": "", "TRANSFORMERS_OFFLINE": "", "HF_HUB_DISABLE_XET": "1"}
 
     def stop(self):
