@@ -36,38 +36,29 @@ absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tok
   return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 
-// Prints text as its tokens come. A token may end inside a character: only what further tokens cannot change
-// is shown.
+// Collects text as its tokens come, and prints it if asked to.
 class TextStream {
  public:
-  TextStream(const Tokenizer& tokenizer, bool print) : tokenizer_(tokenizer), print_(print) {}
+  TextStream(const Tokenizer& tokenizer, bool print) : decoder_(tokenizer.MakeDecoder(true)), print_(print) {}
 
-  void Add(int32_t token) {
-    ids_.push_back(token);
-    std::string text = tokenizer_.Decode(ids_, true);
-    constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-    if (std::string_view(text).ends_with(kReplacement)) return;
-    Show(text);
-  }
+  void Add(int32_t token) { Show(decoder_->Push(token)); }
   std::string Finish() {
-    std::string text = tokenizer_.Decode(ids_, true);
-    Show(text);
+    Show(decoder_->Finish());
     if (print_) std::printf("\n");
-    return text;
+    return std::move(text_);
   }
 
  private:
   void Show(const std::string& text) {
-    if (!print_ || text.size() <= shown_) return;
-    std::fwrite(text.data() + shown_, 1, text.size() - shown_, stdout);
+    text_ += text;
+    if (!print_ || text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
-    shown_ = text.size();
   }
 
-  const Tokenizer& tokenizer_;
+  std::unique_ptr<TextDecoder> decoder_;
   bool print_;
-  std::vector<int32_t> ids_;
-  size_t shown_ = 0;
+  std::string text_;
 };
 
 absl::Status CheckOptions(const Options& options) {

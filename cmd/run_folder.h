@@ -18,8 +18,11 @@ struct RunPaths {
   std::filesystem::path log() const { return folder / "log.jsonl"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
+  std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
+  // One of the two while it is written.
+  std::filesystem::path incomplete() const { return folder / ".incomplete"; }
 
   std::filesystem::path folder;
 };

@@ -248,7 +248,11 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   for (const DataSource& source : sources) {
     const std::vector<std::string> paths = source.files.empty() ? std::vector{source.path} : source.files;
     for (const std::string& path : paths) {
-      entries.push_back({.path = path, .format = ToRowFormat(source.format), .weight = source.weight});
+      entries.push_back({.path = path,
+                         .format = ToRowFormat(source.format),
+                         .mapping = {.columns = {source.columns.begin(), source.columns.end()},
+                                     .roles = {source.roles.begin(), source.roles.end()}},
+                         .weight = source.weight});
     }
   }
   return entries;
@@ -257,8 +261,16 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
 SampleOptions ToSampleOptions(const DataSection& data) {
   return {.train_on_inputs = data.train_on_inputs,
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
+          .roles_to_train = data.roles_to_train,
           .sequence_len = data.sequence_len,
           .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+}
+
+AuditLimits ToAuditLimits(const AuditSection& audit) {
+  return {.max_untrained_samples = audit.max_untrained_samples,
+          .max_doubled_bos = audit.max_doubled_bos,
+          .max_open_turns = audit.max_open_turns,
+          .min_trained_tokens = audit.min_trained_tokens};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/hub/hub_reporter.h"
 #include "cmd/recipe/load.h"
+#include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
@@ -22,6 +23,7 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
 // Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
+AuditLimits ToAuditLimits(const AuditSection& audit);
 DataPlanOptions ToPlanOptions(const Recipe& recipe);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;

@@ -71,14 +71,14 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 
   RenderedChat rendered;
   if (options.mask) {
-    FTUNE_ASSIGN_OR_RETURN(rendered, chat_template->RenderWithSpans(chat));
+    FTUNE_ASSIGN_OR_RETURN(rendered, chat_template->RenderWithSpans(chat, AssistantMessages(chat)));
   } else {
     FTUNE_ASSIGN_OR_RETURN(rendered.text, chat_template->Render(chat));
   }
   CommandResult result{.json = {{"text", rendered.text}}};
   if (options.mask) {
     result.json["spans"] = nlohmann::ordered_json::array();
-    for (const RenderedChat::AssistantSpan& span : rendered.assistant) {
+    for (const MessageSpan& span : rendered.spans) {
       result.json["spans"].push_back(
           {{"message", span.message}, {"begin", span.bytes.begin}, {"end", span.bytes.end}});
     }

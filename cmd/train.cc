@@ -9,7 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/audit.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
@@ -19,13 +21,10 @@
 #include "cmd/run_folder.h"
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
+#include "cmd/save_result.h"
 #include "cmd/stop_signal.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
-#include "engine/format/adapter_base.h"
-#include "engine/format/hf_writer.h"
-#include "engine/format/lora_files.h"
-#include "engine/format/model_tensors.h"
 #include "engine/format/quantized_weights.h"
 
 namespace ftune {
@@ -106,22 +105,6 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
   return absl::OkStatus();
 }
 
-// What a finished or stopped run leaves: the adapter, or the model. Returns where.
-absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
-                                                 const RunPaths& paths) {
-  if (loaded.lora) {
-    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
-    FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files, paths.adapter()));
-    FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
-    return paths.adapter();
-  }
-  const DType dtype = ToDType(*recipe.precision.weights);
-  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
-                                     ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
-  return paths.model();
-}
-
 nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, const Model& model,
                                   const MemoryUse& memory) {
   int64_t total = 0, trainable = 0;
@@ -132,7 +115,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   return {{"parameters", total},
           {"trainable_parameters", trainable},
           {"total_steps", plan.total_steps()},
-          {"samples", data.train->samples.size()},
+          {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
           {"memory", ToJson(memory)}};
@@ -147,6 +130,13 @@ class TrainRun {
         hub_(HubProgress(invocation.verbosity())) {}
 
   absl::StatusOr<CommandResult> Run() {
+    absl::StatusOr<CommandResult> result = RunRecipe();
+    if (!result.ok()) return loaded_recipe_.Placed(std::move(result).status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<CommandResult> RunRecipe() {
     FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
     if (options_.lr_range_test) PrepareRangeTest(loaded_recipe_.recipe);
     if (options_.print) {
@@ -175,17 +165,19 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
+    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
 
- private:
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
   absl::Status PrepareData(const ModelPlan& model_plan) {
     FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan, hub_));
     for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();
@@ -292,7 +284,8 @@ class TrainRun {
     const bool keeps_best = recipe().train.early_stopping_patience.has_value();
     std::filesystem::path saved;
     const auto save = [&](int64_t step) -> absl::Status {
-      FTUNE_ASSIGN_OR_RETURN(saved, SaveResult(*backend_, model_, recipe(), paths));
+      FTUNE_ASSIGN_OR_RETURN(saved,
+                             SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths));
       log.Save(step, saved);
       return absl::OkStatus();
     };

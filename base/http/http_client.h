@@ -19,7 +19,7 @@ struct HttpClientOptions {
   std::string token;         // sent as a bearer's, to `token_origin` alone
   std::string token_origin;  // as Url::origin
   int timeout_seconds = 10;
-  EnvironmentVariables environment;  // proxies and certificates
+  EnvironmentReader environment;  // proxies and certificates
 };
 
 // What an exchange came to: a head, or a failure.

@@ -14,7 +14,7 @@ struct Variable {
 };
 
 std::optional<Variable> FirstOf(std::initializer_list<const char*> names,
-                                const EnvironmentVariables& environment) {
+                                const EnvironmentReader& environment) {
   for (const char* name : names) {
     if (std::optional<std::string> value = environment(name)) return Variable{name, *std::move(value)};
   }
@@ -88,14 +88,14 @@ absl::StatusOr<Proxy> ParseProxy(const Variable& variable) {
 
 }  // namespace
 
-EnvironmentVariables ProcessEnvironment() {
+EnvironmentReader ProcessEnvironment() {
   return [](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
     return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
   };
 }
 
-absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentVariables& environment) {
+absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentReader& environment) {
   const std::optional<Variable> except = FirstOf({"no_proxy", "NO_PROXY"}, environment);
   if (except && IsExcepted(url, except->value)) return std::nullopt;
   std::optional<Variable> variable = url.scheme == "https"
@@ -106,7 +106,7 @@ absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentV
   return ParseProxy(*variable);
 }
 
-std::string CertificatePath(const EnvironmentVariables& environment) {
+std::string CertificatePath(const EnvironmentReader& environment) {
   const std::optional<Variable> path =
       FirstOf({"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_DIR"}, environment);
   return path ? path->value : "";

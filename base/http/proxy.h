@@ -11,8 +11,8 @@
 namespace ftune {
 
 // The value of an environment variable; nothing where it is unset or empty.
-using EnvironmentVariables = std::function<std::optional<std::string>(const char* name)>;
-EnvironmentVariables ProcessEnvironment();
+using EnvironmentReader = std::function<std::optional<std::string>(const char* name)>;
+EnvironmentReader ProcessEnvironment();
 
 struct Proxy {
   std::string host;
@@ -22,10 +22,10 @@ struct Proxy {
 
 // HTTPS_PROXY or HTTP_PROXY by the scheme, else ALL_PROXY, each in lower case too; nothing where NO_PROXY
 // names the host, one of its domains or "*". An error where the variable's value is no address.
-absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentVariables& environment);
+absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentReader& environment);
 
 // The file or folder of the authorities that are trusted: SSL_CERT_FILE, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE
 // or SSL_CERT_DIR; empty: the system's.
-std::string CertificatePath(const EnvironmentVariables& environment);
+std::string CertificatePath(const EnvironmentReader& environment);
 
 }  // namespace ftune

@@ -22,22 +22,22 @@ bool IsOn(const std::optional<std::string>& value) {
   return lower == "1" || lower == "on" || lower == "yes" || lower == "true";
 }
 
-fs::path Home(const EnvironmentVariables& environment) { return environment("HOME").value_or("/"); }
+fs::path Home(const EnvironmentReader& environment) { return environment("HOME").value_or("/"); }
 
 // "~/x" as a shell has it.
-fs::path Expand(const std::string& path, const EnvironmentVariables& environment) {
+fs::path Expand(const std::string& path, const EnvironmentReader& environment) {
   if (path == "~") return Home(environment);
   if (path.starts_with("~/")) return Home(environment) / path.substr(2);
   return path;
 }
 
-fs::path HubHome(const EnvironmentVariables& environment) {
+fs::path HubHome(const EnvironmentReader& environment) {
   if (const std::optional<std::string> home = environment("HF_HOME")) return Expand(*home, environment);
   const std::optional<std::string> cache = environment("XDG_CACHE_HOME");
   return (cache ? Expand(*cache, environment) : Home(environment) / ".cache") / "huggingface";
 }
 
-fs::path CacheFolder(const EnvironmentVariables& environment) {
+fs::path CacheFolder(const EnvironmentReader& environment) {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (const std::optional<std::string> folder = environment(name)) return Expand(*folder, environment);
   }
@@ -50,7 +50,7 @@ std::string Trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-absl::StatusOr<std::string> ReadToken(const EnvironmentVariables& environment) {
+absl::StatusOr<std::string> ReadToken(const EnvironmentReader& environment) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
     const std::string token = Trimmed(environment(name).value_or(""));
     if (token.empty()) continue;
@@ -71,7 +71,7 @@ absl::StatusOr<std::string> ReadToken(const EnvironmentVariables& environment) {
 
 }  // namespace
 
-absl::StatusOr<HubSettings> ReadHubSettings(const EnvironmentVariables& environment) {
+absl::StatusOr<HubSettings> ReadHubSettings(const EnvironmentReader& environment) {
   HubSettings settings{.cache = CacheFolder(environment), .environment = environment};
   std::string endpoint = environment("HF_ENDPOINT").value_or(kPublicHub);
   while (endpoint.ends_with('/')) endpoint.pop_back();

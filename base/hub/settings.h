@@ -17,10 +17,10 @@ struct HubSettings {
   std::string token;         // HF_TOKEN, or the file HF_TOKEN_PATH or $HF_HOME/token; may be empty
   std::string offline;       // the variable that forbids the network: HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE
   int timeout_seconds = 10;  // HF_HUB_DOWNLOAD_TIMEOUT
-  EnvironmentVariables environment;
+  EnvironmentReader environment;
 };
 
 // An error names the variable whose value cannot be used.
-absl::StatusOr<HubSettings> ReadHubSettings(const EnvironmentVariables& environment);
+absl::StatusOr<HubSettings> ReadHubSettings(const EnvironmentReader& environment);
 
 }  // namespace ftune

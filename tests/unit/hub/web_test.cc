@@ -11,7 +11,7 @@
 namespace ftune {
 namespace {
 
-EnvironmentVariables Variables(std::map<std::string, std::string> values) {
+EnvironmentReader Variables(std::map<std::string, std::string> values) {
   return [values](const char* name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() || found->second.empty() ? std::nullopt : std::optional(found->second);
@@ -55,7 +55,7 @@ TEST_CASE("what a path cannot hold is encoded") {
 
 TEST_CASE("proxies by scheme, and hosts that have none") {
   const Url secure = *ParseUrl("https://hub.example.org/x"), plain = *ParseUrl("http://hub.example.org");
-  const EnvironmentVariables both =
+  const EnvironmentReader both =
       Variables({{"HTTPS_PROXY", "http://u:p%40w@p:3128"}, {"http_proxy", "q:99"}});
   const std::optional<Proxy> proxy = *ProxyFor(secure, both);
   REQUIRE(proxy);

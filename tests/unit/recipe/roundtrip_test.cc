@@ -44,17 +44,24 @@ Recipe Full() {
                        .split = "a: b",
                        .revision = "#1",
                        .format = DataFormat::kShareGpt,
-                       .weight = 1e-7},
+                       .weight = 1e-7,
+                       .columns = {{"messages", "a: b"}, {"role", "null"}},
+                       .roles = {{"a b", "user"}, {"# x", "# x"}}},
                       {.path = "[x]"}},
             .eval = {},
             .val_set_size = {.count = 1},
             .chat_template = "line\nline\t\"x\"\n",
             .train_on_inputs = true,
             .train_on_turns = TrainedTurns::kLast,
+            .roles_to_train = {"tool", "a b"},
             .sequence_len = 512,
             .excess_length_strategy = ExcessLength::kError,
             .packing = false,
-            .streaming = true};
+            .streaming = true,
+            .audit = {.max_untrained_samples = 0,
+                      .max_doubled_bos = 1.0 / 3,
+                      .max_open_turns = 1,
+                      .min_trained_tokens = 0.25}};
   r.train = {.global_batch_size = 12,
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
@@ -187,7 +194,7 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
