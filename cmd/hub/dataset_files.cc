@@ -138,7 +138,7 @@ std::string_view FrontMatter(std::string_view readme) {
   return end == 0 ? "" : readme.substr(0, end);
 }
 
-std::string TextOf(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : ""; }
+std::string TextOf(const YAML::Node& node) { return node && node.IsScalar() ? node.Scalar() : ""; }
 
 // A text or a list of texts.
 Paths TextsOf(const YAML::Node& node) {
