@@ -189,12 +189,14 @@ TEST_CASE("the written form") {
   Recipe recipe = Minimal();
   recipe.optimizer.learning_rate = 2e-5;
   const std::string yaml = ToYaml(recipe);
-  CHECK(
-      yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  added_tokens: []\n  "
-                       "rope_scaling: null\n"));
+  CHECK(yaml.starts_with(
+      "output_dir: auto\nmodel:\n  path: m\n  revision: null\n  init_from: null\n  added_tokens: []\n  "
+      "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, name: null, split: null, revision: null, format: auto, "
+                  "weight: 1, columns: {}, "
+                  "roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
