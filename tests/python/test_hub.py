@@ -305,25 +305,70 @@ def test_redirects(case):
     fails(tokenize(case, "acme/other", HF_ENDPOINT=plain.url.replace("http:", "https:")), "no encrypted connection")
 
 
+def kill_when(case, arguments, part, size):
+    """Runs ftune until there are more than `size` bytes of `part`, kills it, and → what had come."""
+    process = subprocess.Popen([case.ftune, *arguments], cwd=case.folder, env={**os.environ, **environment(case)},
+                               stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not (part.exists() and part.stat().st_size > size):
+        assert process.poll() is None, process.returncode
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return part.stat().st_size
+
+
 def test_killed(case):
     """kill -9 in the middle: the next run goes on where it stopped."""
     hub = hub_with_model(case)
     hub.fail("/lfs/", slow=0.2)  # some 16 pieces
     size = len(model_files()[WEIGHTS])
-    process = subprocess.Popen([case.ftune, "generate", MODEL, "--prompt", "x"], cwd=case.folder,
-                               env={**os.environ, **environment(case)}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     part = repo_folder(case) / "blobs" / (etag(WEIGHTS, model_files()[WEIGHTS]) + ".incomplete")
-    while not (part.exists() and part.stat().st_size > 10000):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    came = part.stat().st_size
+    came = kill_when(case, ["generate", MODEL, "--prompt", "x"], part, 10000)
     assert 10000 < came < size
     done = expect(case.run("generate", MODEL, "--prompt", "x", environment=environment(case)))
     assert hub.cdn_log[-1][2]["Range"] == f"bytes={came}-", hub.cdn_log[-1]
     assert "were here already" in done.stderr, done.stderr
     assert not part.exists()
+
+
+def test_train_killed(case):
+    """train by ids, killed within the weights, then within the data; the third run goes on, and trains as on folders."""
+    hub = hub_with_model(case)
+    rows = ROWS * 50
+    hub.add("acme/chats", {"train.jsonl": rows}, kind="datasets")
+    case.recipe("output_dir: out\n", model=MODEL)
+    arguments = ["train", "recipe.yaml", "data.train=[acme/chats]"]
+    weights = repo_folder(case) / "blobs" / (etag(WEIGHTS, model_files()[WEIGHTS]) + ".incomplete")
+    data = repo_folder(case, "datasets", "acme/chats") / "blobs" / (etag("train.jsonl", rows.encode()) + ".incomplete")
+    hub.fail("/lfs/", slow=0.2)
+    hub.fail("train.jsonl", slow=0.2)
+    came = kill_when(case, arguments, weights, 10000)
+    assert not list(case.folder.glob("out/*"))
+    came_data = kill_when(case, arguments, data, 6000)
+    assert not weights.exists()
+    done = expect(case.run(*arguments, environment=environment(case)))
+    assert [headers.get("Range") for _, _, headers in hub.cdn_log] == [None, f"bytes={came}-"], hub.cdn_log
+    ranges = [headers.get("Range") for _, path, headers in hub.log if path.endswith("train.jsonl")]
+    assert ranges == [None, f"bytes={came_data}-"], ranges
+    assert "were here already" in done.stderr, done.stderr
+    losses = [line["loss"] for line in case.log() if line["event"] == "train"]
+    (case.folder / "chats50.jsonl").write_text(rows)
+    expect(case.run("train", "recipe.yaml", f"model.path={TINY}", "data.train=[chats50.jsonl]", "output_dir=local"))
+    assert losses == [line["loss"] for line in case.log("local") if line["event"] == "train"] and len(losses) == 3, losses
+
+
+def test_without_library(case):
+    """What knows HTTP is not even loaded for what is in the cache, or on this disk; for what is not, it is missed."""
+    hub = hub_with_model(case)
+    expect(case.run("generate", MODEL, "--prompt", "x", environment=environment(case)))
+    shutil.copy(case.ftune, case.folder / "ftune")
+    case.ftune = str(case.folder / "ftune")
+    case.recipe("output_dir: out\n", model=MODEL)
+    expect(case.run("train", "recipe.yaml", environment=environment(case)))
+    expect(case.run("train", "recipe.yaml", f"model.path={TINY}", "output_dir=local", environment=environment(case)))
+    before = requests(hub)
+    fails(tokenize(case, "acme/other"), "libftune_network.so", "downloads need")
+    assert requests(hub) == before
 
 
 def test_two_at_once(case):

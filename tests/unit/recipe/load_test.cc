@@ -476,7 +476,7 @@ TEST_CASE("columns and roles of a dataset, and the audit's limits") {
           "data.train[0].roles.bot: found asistant, expected one of system, developer");
   refused("roles: {bot: asistant}", "did you mean assistant?");
   const auto audit = LoadRecipeText(
-      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open: 1}}\n", "r.yaml");
+      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open_turn: 1}}\n", "r.yaml");
   REQUIRE_FALSE(audit.ok());
   CHECK(std::string(audit.status().message()).find("data.audit.max_doubled_bos: found 1.5") !=
         std::string::npos);
