@@ -242,7 +242,8 @@ absl::StatusOr<Paths> ChooseSplit(const Splits& splits, const DatasetChoice& cho
   if (splits.empty()) {
     return DataError({.file = choice.id,
                       .message = "the dataset has no files of rows",
-                      .expected = StrCat("files of the types ", StrJoin(kKinds, ", "))});
+                      .expected = StrCat("files of the types ", StrJoin(kKinds, ", ")),
+                      .hint = "the hub may have converted them: try revision: refs/convert/parquet"});
   }
   std::string wanted;
   if (choice.split) {

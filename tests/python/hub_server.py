@@ -63,6 +63,7 @@ class Hub:
     def __init__(self, tls=None, page=1000):
         self.repos, self.faults, self.page = {}, [], page
         self.log, self.cdn_log = [], []
+        self.patient = []        # what was waited for too long
         self.moved = {}          # old id: new id
         self.token = None        # what gated and private repositories ask for
         self.lock = threading.Lock()
@@ -155,18 +156,27 @@ class Handler(BaseHTTPRequestHandler):
         if "status" in fault:
             self.send(fault["status"], b"no", fault.get("headers", {}))
             return True
-        if "stall" in fault:
-            time.sleep(fault["stall"])
-            self.break_off()
+        if "silent" in fault:
+            self.stay_silent()
             return True
         return False
+
+    def stay_silent(self):
+        """Until the client has given up and asks again: one that does not is noted."""
+        hub, end = self.server.hub, time.monotonic() + 60
+        while sum(path == self.path for _, path, _ in hub.log + hub.cdn_log) < 2:
+            if time.monotonic() > end:
+                hub.patient.append(self.path)
+                break
+            time.sleep(0.05)
+        self.break_off()
 
     def send_file(self, data, headers, fault):
         """The file or the range of it that is asked for, with what goes wrong on the way."""
         begin, status = 0, 200
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         if asked and not fault.get("no_range"):
-            begin, status = int(asked[1]), 206
+            begin, status = int(asked[1]) - fault.get("shift", 0), 206
             if begin >= len(data):
                 self.send(416)
                 return
