@@ -32,6 +32,7 @@ class Downloads {
 
  private:
   void Work();
+  // Its blob.
   absl::Status Download(HttpClient& client, const RepoFile& file);
   absl::Status Receive(HttpClient& client, const RepoFile& file, class BlobWriter& writer);
   absl::Status CheckSpace() const;
@@ -44,6 +45,7 @@ class Downloads {
   const HubSettings& settings_;
   const DownloadJob& job_;
   const HubReporter& reporter_;
+  const std::vector<std::vector<RepoFile>> contents_;  // each is fetched once, for all files that have it
   const RepoCache cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 

@@ -67,7 +67,7 @@ void Trust(CURL* curl, const std::string& certificates) {
 // (base/http/proxy.h).
 void UseProxy(CURL* curl, const ServerOptions& options) {
   curl_easy_setopt(curl, CURLOPT_PROXY, options.proxy.c_str());  // empty: none
-  curl_easy_setopt(curl, CURLOPT_PROXYPORT, 80L);  // where its address has none, as in a URL
+  curl_easy_setopt(curl, CURLOPT_PROXYPORT, 80L);                // where its address has none, as in a URL
   curl_easy_setopt(curl, CURLOPT_NOPROXY, "");
   if (options.proxy_user.empty()) return;
   curl_easy_setopt(curl, CURLOPT_PROXYUSERNAME, options.proxy_user.c_str());
