@@ -133,6 +133,7 @@ TEST_CASE("subsets and splits as the README has them") {
       "  data_dir: de\n- config_name: csv\n  data_files: \"*.csv\"\n---\nconfigs: not these\n";
   CHECK(Choose(paths, {}, readme).files == Paths{"en/train-1.jsonl", "en/x/t.jsonl"});
   CHECK(Choose(paths, {.subset = "de", .split = "test"}, readme).files == Paths{"de/test.jsonl"});
+  CHECK(Choose(paths, {.subset = "de"}, readme).files == Paths{"de/train.jsonl"});
   CHECK(Choose(paths, {.subset = "csv"}, readme).files == Paths{"all.csv"});
   CHECK(Has(Choose(paths, {.subset = "fr"}, readme).error, "one of en, de, csv"));
   CHECK(Has(Choose(paths, {.split = "none"}, readme).error, "no file of the dataset matches"));
