@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/hub/downloads.h"
+#include "base/hub/hub_reporter.h"
 #include "cmd/recipe/load.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"

@@ -81,7 +81,7 @@ std::string HumanDuration(double seconds) {
 std::string HumanBytes(int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   if (mib >= 1024) return absl::StrFormat("%.2f GiB", mib / 1024);
-  return absl::StrFormat("%.0f MiB", mib);
+  return mib >= 1 ? absl::StrFormat("%.0f MiB", mib) : absl::StrFormat("%.0f KiB", mib * 1024);
 }
 
 }  // namespace ftune

@@ -40,7 +40,7 @@ class Progress {
 
 // "1 h 02 min", "3 min 20 s", "12 s".
 std::string HumanDuration(double seconds);
-// "512 MiB", "1.4 GiB".
+// "36 KiB", "512 MiB", "1.40 GiB".
 std::string HumanBytes(int64_t bytes);
 
 }  // namespace ftune
