@@ -157,7 +157,7 @@ train:
   const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=-1"});
   CHECK(loaded.status().message() ==
         "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, name, split, revision, "
-        "format, weight, epochs, max_samples; did you mean format?\n"
+        "format, weight, epochs, max_samples, columns, roles; did you mean format?\n"
         "r.yaml:4: error: data.train[0].weight: found -1, expected a number from 0 to 1000\n"
         "r.yaml:5: error: data.sequence_len: found long, expected a whole number from 2 to 100000000\n"
         "r.yaml:7: error: train.seed: found 1.5, expected a whole number of 0 or more\n"
