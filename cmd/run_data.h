@@ -22,6 +22,8 @@ namespace ftune {
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
+  // The text of a template that goes with the result: one that the tokenizer's files do not have. Else empty.
+  std::string own_template;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
   std::vector<std::string> notes;             // what a user should be told

@@ -35,21 +35,24 @@ std::vector<uint8_t> AssistantMessages(const ChatInput& input) {
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
-                                                                const SpecialTokens& special) {
-  return JinjaChatTemplate::Create(source, std::move(name), special, jinja::LocalTime);
+                                                                const SpecialTokens& special,
+                                                                const OrderedJson& variables) {
+  return JinjaChatTemplate::Create(source, std::move(name), special, variables, jinja::LocalTime);
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> JinjaChatTemplate::Create(std::string_view source,
                                                                         std::string name,
                                                                         const SpecialTokens& special,
+                                                                        const OrderedJson& variables,
                                                                         jinja::Clock clock) {
   FTUNE_ASSIGN_OR_RETURN(jinja::Template compiled, jinja::Template::Parse(source, std::move(name)));
-  return std::unique_ptr<ChatTemplate>(new JinjaChatTemplate(std::move(compiled), special, std::move(clock)));
+  return std::unique_ptr<ChatTemplate>(
+      new JinjaChatTemplate(std::move(compiled), special, variables, std::move(clock)));
 }
 
 absl::StatusOr<jinja::Text> JinjaChatTemplate::RenderText(const ChatInput& input,
                                                           bool track_provenance) const {
-  FTUNE_ASSIGN_OR_RETURN(jinja::Variables variables, MakeChatVariables(input, special_));
+  FTUNE_ASSIGN_OR_RETURN(jinja::Variables variables, MakeChatVariables(input, variables_, special_));
   return template_.Render(std::move(variables), track_provenance, clock_);
 }
 

@@ -6,18 +6,33 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/error.h"
 #include "data/template/chat_template.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ftune {
 
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ReadChatTemplate(const std::filesystem::path& file,
-                                                               const SpecialTokens& special);
+struct TemplateText {
+  std::string name;  // as messages call it
+  std::string source;
+};
 
-// `choice`: "auto" is the tokenizer's own; anything else is the path of a Jinja file. `model` is named in
-// errors.
-absl::StatusOr<std::unique_ptr<ChatTemplate>> LoadChatTemplate(const std::string& choice,
-                                                               const Tokenizer& tokenizer,
-                                                               const std::filesystem::path& model);
+// `choice`: a built-in template's name, Jinja text itself (with {{ or {% in it), or the path of a Jinja file.
+// `at`: where it was chosen (file, line, key), for errors.
+absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at);
+
+// As FindTemplate; or "auto", the tokenizer's own. `model` is named in errors.
+absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at,
+                                          const Tokenizer& tokenizer, const std::filesystem::path& model);
+
+// FindTemplate's, ready to render with the tokenizer's special tokens. `variables` as ParseChatTemplate has
+// them.
+absl::StatusOr<std::unique_ptr<ChatTemplate>> LoadChatTemplate(
+    const std::string& choice, const ErrorDetail& at, const Tokenizer& tokenizer,
+    const std::filesystem::path& model, const OrderedJson& variables = OrderedJson::object());
+
+// The template that renders without `variables` what `source` renders with them, for programs that are told
+// of none. A variable given to it still goes before.
+std::string WithVariables(const std::string& source, const OrderedJson& variables);
 
 }  // namespace ftune

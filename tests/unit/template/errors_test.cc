@@ -22,6 +22,10 @@ TEST_CASE("errors: the template's name, the line, and what") {
   CheckError("a\n{{ 'x'|nosuch }}", "test.jinja:2: error: No filter named 'nosuch'.");
   CheckError("\n\n{{ 'x' is nosuch }}", "test.jinja:3: error: No test named 'nosuch'.");
   CheckError("\n{% nosuch %}", "test.jinja:2: error: Encountered unknown tag 'nosuch'");
+  for (const std::string tag :
+       {"include 'test.jinja'", "import 'x' as y", "from 'x' import y", "extends 'x'"})
+    CheckError("\n{% " + tag + " %}",
+               "test.jinja:2: error: the tag '" + tag.substr(0, tag.find(' ')) + "' is not allowed");
   CheckError("\n{% for x in y %}\n",
              "test.jinja:2: error: unexpected end of template: '{% for %}' is never closed");
   CheckError("{{ messages[0].nope.x }}", "'dict object' has no attribute 'nope'");
