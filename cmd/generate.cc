@@ -12,6 +12,7 @@
 #include "cmd/command.h"
 #include "cmd/model_session.h"
 #include "cmd/prompt.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
 
@@ -47,38 +48,29 @@ absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tok
   return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 
-// Prints text as its tokens come. A token may end inside a character: only what further tokens cannot change
-// is shown.
+// Collects text as its tokens come, and prints it if asked to.
 class TextStream {
  public:
-  TextStream(const Tokenizer& tokenizer, bool print) : tokenizer_(tokenizer), print_(print) {}
+  TextStream(const Tokenizer& tokenizer, bool print) : decoder_(tokenizer.MakeDecoder(true)), print_(print) {}
 
-  void Add(int32_t token) {
-    ids_.push_back(token);
-    std::string text = tokenizer_.Decode(ids_, true);
-    constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-    if (std::string_view(text).ends_with(kReplacement)) return;
-    Show(text);
-  }
+  void Add(int32_t token) { Show(decoder_->Push(token)); }
   std::string Finish() {
-    std::string text = tokenizer_.Decode(ids_, true);
-    Show(text);
+    Show(decoder_->Finish());
     if (print_) std::printf("\n");
-    return text;
+    return std::move(text_);
   }
 
  private:
   void Show(const std::string& text) {
-    if (!print_ || text.size() <= shown_) return;
-    std::fwrite(text.data() + shown_, 1, text.size() - shown_, stdout);
+    text_ += text;
+    if (!print_ || text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
-    shown_ = text.size();
   }
 
-  const Tokenizer& tokenizer_;
+  std::unique_ptr<TextDecoder> decoder_;
   bool print_;
-  std::vector<int32_t> ids_;
-  size_t shown_ = 0;
+  std::string text_;
 };
 
 absl::Status CheckOptions(const Options& options) {
@@ -102,7 +94,8 @@ absl::Status CheckOptions(const Options& options) {
 
 absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation) {
   FTUNE_RETURN_IF_ERROR(CheckOptions(options));
-  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  FTUNE_ASSIGN_OR_RETURN(RunModel source,
+                         FindRunModel(options.model, "", HubProgress(invocation.verbosity())));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(ModelSession session,
                          OpenSession(source.model, {.adapters = source.adapters}, options.quantize));
@@ -126,7 +119,8 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
 void AddGenerate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "Text from a model");
-  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id, or a run's folder")
+      ->required();
   command
       ->add_option("--adapter", options->adapters,
                    "A PEFT adapter's folder; several: one on top of the other")

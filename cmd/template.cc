@@ -6,8 +6,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/hub/resolve.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/standard_input.h"
 #include "data/source/row.h"
 #include "data/template/builtin_templates.h"
@@ -97,21 +100,29 @@ struct Source {
   SpecialTokens special;  // of the model's tokenizer
 };
 
-absl::StatusOr<Source> FindSource(const std::string& source) {
-  const ErrorDetail at = {.file = "command line", .key = "SOURCE"};
+// Whether `source` can only be a template: its name, its text, or a file of it.
+bool IsTemplate(const std::string& source) {
+  if (FindBuiltinTemplate(source) || IsJinjaText(source) || source.ends_with(".jinja")) return true;
   std::error_code error;
-  const bool is_model = std::filesystem::is_directory(source, error) || source.ends_with(".gguf");
-  if (!is_model) {
+  return std::filesystem::is_regular_file(source, error) && !source.ends_with(".gguf");
+}
+
+absl::StatusOr<Source> FindSource(const std::string& source, const HubReporter& reporter) {
+  const ErrorDetail at = {.file = "command line", .key = "SOURCE"};
+  if (IsTemplate(source)) {
     FTUNE_ASSIGN_OR_RETURN(TemplateText text, FindTemplate(source, at));
     return Source{.text = std::move(text)};
   }
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(source));
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedModel model,
+                         ResolveModelPath(source, std::nullopt, ModelParts::kTokenizer, reporter));
+  if (!Exists(model.path)) return FindTemplate(source, at).status();
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(model.path));
   FTUNE_ASSIGN_OR_RETURN(TemplateText text, FindTemplate("auto", at, *tokenizer, source));
   return Source{.text = std::move(text), .special = tokenizer->special()};
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(Source source, FindSource(options.source));
+  FTUNE_ASSIGN_OR_RETURN(Source source, FindSource(options.source, HubProgress(invocation.verbosity())));
   FTUNE_ASSIGN_OR_RETURN(const Input input, ReadInput());
   if (input.special.bos) source.special.bos = input.special.bos;
   if (input.special.eos) source.special.eos = input.special.eos;
@@ -146,8 +157,9 @@ void AddTemplate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("template", "Renders a conversation (JSON on standard input)");
   command
-      ->add_option("SOURCE", options->source,
-                   StrCat("A model's folder, .gguf file, Jinja file, or one of ", BuiltinTemplateNames()))
+      ->add_option(
+          "SOURCE", options->source,
+          StrCat("A model's folder, .gguf file or hub id, a Jinja file, or one of ", BuiltinTemplateNames()))
       ->required();
   command->add_flag("--mask", options->mask, "Also the bytes of the text that the assistant wrote");
   command->callback([options, &invocation] {

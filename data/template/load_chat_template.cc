@@ -8,10 +8,6 @@
 namespace ftune {
 namespace {
 
-bool IsJinjaText(std::string_view text) {
-  return text.find("{{") != std::string_view::npos || text.find("{%") != std::string_view::npos;
-}
-
 std::string JinjaString(const std::string& text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string quoted = "\"";
@@ -45,6 +41,10 @@ std::string JinjaLiteral(const OrderedJson& value) {
 }
 
 }  // namespace
+
+bool IsJinjaText(std::string_view text) {
+  return text.find("{{") != std::string_view::npos || text.find("{%") != std::string_view::npos;
+}
 
 absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at) {
   if (const auto builtin = FindBuiltinTemplate(choice))

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/error.h"
@@ -17,7 +18,10 @@ struct TemplateText {
   std::string source;
 };
 
-// `choice`: a built-in template's name, Jinja text itself (with {{ or {% in it), or the path of a Jinja file.
+// Whether `text` is no name or path but a template itself: it has {{ or {% in it.
+bool IsJinjaText(std::string_view text);
+
+// `choice`: a built-in template's name, Jinja text itself, or the path of a Jinja file.
 // `at`: where it was chosen (file, line, key), for errors.
 absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at);
 

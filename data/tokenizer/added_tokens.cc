@@ -40,32 +40,16 @@ size_t SkipSpaceRight(std::string_view text, size_t position) {
 }  // namespace
 
 void AddedTokenMatcher::Add(std::string_view text, const AddedToken* token) {
-  if (text.empty()) return;
-  uint32_t node = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(text[i]);
-    uint32_t& child = i == 0 ? first_[byte] : children_[static_cast<uint64_t>(node) << 8 | byte];
-    if (child == 0) {
-      child = static_cast<uint32_t>(tokens_.size());
-      tokens_.push_back(nullptr);
-    }
-    node = child;
-  }
-  if (tokens_[node] == nullptr) tokens_[node] = token;
+  trie_.Add(text, static_cast<int32_t>(tokens_.size()));
+  tokens_.push_back(token);
 }
 
 size_t AddedTokenMatcher::Longest(std::string_view text, size_t position, const AddedToken** token) const {
   size_t longest = 0;
-  uint32_t node = first_[static_cast<uint8_t>(text[position])];
-  for (size_t i = position + 1; node != 0; ++i) {
-    if (tokens_[node] != nullptr) {
-      longest = i - position;
-      *token = tokens_[node];
-    }
-    if (i >= text.size()) break;
-    const auto child = children_.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(text[i]));
-    node = child == children_.end() ? 0 : child->second;
-  }
+  trie_.ForEachPrefix(text.substr(position), [&](size_t length, int32_t index) {
+    longest = length;
+    *token = tokens_[index];
+  });
   return longest;
 }
 

@@ -2,13 +2,12 @@
 // added.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "data/tokenizer/byte_trie.h"
 
 namespace ftune {
 
@@ -43,10 +42,8 @@ class AddedTokenMatcher {
   // Bytes of text at `position` that match the longest token, 0 if none.
   size_t Longest(std::string_view text, size_t position, const AddedToken** token) const;
 
-  // A trie. Node 0 is the root, whose children stand in `first_`.
-  std::array<uint32_t, 256> first_{};
-  absl::flat_hash_map<uint64_t, uint32_t> children_;  // by node << 8 | byte
-  std::vector<const AddedToken*> tokens_{nullptr};    // by node
+  ByteTrie trie_;  // of indices into tokens_
+  std::vector<const AddedToken*> tokens_;
 };
 
 }  // namespace ftune

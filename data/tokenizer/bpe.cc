@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "data/tokenizer/byte_level.h"
+#include "data/tokenizer/byte_tokens.h"
 #include "data/tokenizer/utf8.h"
 
 namespace ftune {
@@ -15,10 +16,21 @@ uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
+std::array<int32_t, 256> ByteLevelTokens(const Vocabulary& vocabulary) {
+  std::array<int32_t, 256> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string text = ToByteLevel(std::string(1, static_cast<char>(byte)));
+    tokens[byte] = vocabulary.Find(text).value_or(kNoToken);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 BpeModel::BpeModel(const Vocabulary& vocabulary, BpeOptions options)
-    : vocabulary_(vocabulary), options_(std::move(options)) {}
+    : vocabulary_(vocabulary),
+      options_(std::move(options)),
+      byte_tokens_(options_.byte_level ? ByteLevelTokens(vocabulary) : FindByteTokens(vocabulary)) {}
 
 std::unique_ptr<BpeModel> BpeModel::WithMerges(const Vocabulary& vocabulary, std::span<const Merge> merges,
                                                BpeOptions options) {
@@ -28,7 +40,6 @@ std::unique_ptr<BpeModel> BpeModel::WithMerges(const Vocabulary& vocabulary, std
     model->merges_[PairKey(merges[rank].left, merges[rank].right)] = {static_cast<uint32_t>(rank),
                                                                       merges[rank].result};
   }
-  model->FindByteTokens();
   if (model->options_.ignore_merges) model->FindWholePieces();
   model->words_are_apart_ = model->MergesStayInWords(merges);
   return model;
@@ -47,23 +58,12 @@ std::unique_ptr<BpeModel> BpeModel::WithScores(const Vocabulary& vocabulary, std
     if (i > 0 && scores[order[i]] != scores[order[i - 1]]) ++rank;  // equal scores, equal ranks
     model->score_rules_[order[i]] = {rank, order[i]};
   }
-  model->FindByteTokens();
   std::vector<Merge> results;  // any usable token may be a merge's result
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     if (usable[id]) results.push_back({id, id, id});
   }
   model->words_are_apart_ = model->MergesStayInWords(results);
   return model;
-}
-
-void BpeModel::FindByteTokens() {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  for (int byte = 0; byte < 256; ++byte) {
-    const std::string text = options_.byte_level
-                                 ? ToByteLevel(std::string(1, static_cast<char>(byte)))
-                                 : std::string("<0x") + kHex[byte >> 4] + kHex[byte & 15] + '>';
-    byte_tokens_[byte] = vocabulary_.Find(text).value_or(kNoToken);
-  }
 }
 
 void BpeModel::FindWholePieces() {
@@ -101,14 +101,14 @@ std::optional<int32_t> BpeModel::UsableToken(std::string_view text) const {
   return id;
 }
 
-void BpeModel::Encode(std::string_view piece, MergeScratch& scratch, std::vector<WordToken>& tokens) const {
-  if (!words_are_apart_) return EncodeWord(piece, 0, scratch, tokens);
+void BpeModel::Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const {
+  if (!words_are_apart_) return EncodeWord(piece, 0, scratch.merge, tokens);
   size_t begin = 0;
   while (begin < piece.size()) {
     size_t end = begin;
     while (piece.substr(end).starts_with(kWordStart)) end += kWordStart.size();
     end = std::min(piece.find(kWordStart, end), piece.size());
-    EncodeWord(piece.substr(begin, end - begin), static_cast<uint32_t>(begin), scratch, tokens);
+    EncodeWord(piece.substr(begin, end - begin), static_cast<uint32_t>(begin), scratch.merge, tokens);
     begin = end;
   }
 }

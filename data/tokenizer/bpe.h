@@ -1,5 +1,4 @@
-// Byte-pair encoding of one piece of pre-tokenised text: the three kinds that models use, behind one
-// interface.
+// Byte-pair encoding: the kinds that models use, behind one interface.
 #pragma once
 
 #include <array>
@@ -14,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "data/tokenizer/merge_queue.h"
+#include "data/tokenizer/piece_model.h"
 #include "data/tokenizer/vocabulary.h"
 #include "data/tokenizer/word_cache.h"
 
@@ -32,8 +32,7 @@ struct BpeOptions {
   std::string end_suffix;          // behind the last
 };
 
-// Thread-safe.
-class BpeModel {
+class BpeModel : public PieceModel {
  public:
   // Ids of left and right, and the id they become; in order of rank.
   struct Merge {
@@ -49,14 +48,10 @@ class BpeModel {
   static std::unique_ptr<BpeModel> WithScores(const Vocabulary& vocabulary, std::span<const float> scores,
                                               const std::vector<bool>& usable, BpeOptions options);
 
-  // The longest piece that Encode takes, in bytes.
-  static constexpr size_t kMaxPieceBytes = 1 << 30;
-  // Appends to `tokens`.
-  void Encode(std::string_view piece, MergeScratch& scratch, std::vector<WordToken>& tokens) const;
+  void Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const override;
 
  private:
   BpeModel(const Vocabulary& vocabulary, BpeOptions options);
-  void FindByteTokens();
   void FindWholePieces();
   bool MergesStayInWords(std::span<const Merge> merges) const;
 

@@ -7,7 +7,11 @@ namespace ftune {
 
 absl::Status ReadDecoder(const JsonPart& part, std::vector<std::unique_ptr<Decoder>>& steps) {
   if (part.IsNull()) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.String("type"));
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.Type({{"decoders", "Sequence"},
+                                                            {"pattern", "Replace"},
+                                                            {"start", "Strip"},
+                                                            {"replacement", "Metaspace"},
+                                                            {"suffix", "BPEDecoder"}}));
   if (type == "Sequence") {
     FTUNE_ASSIGN_OR_RETURN(const auto elements, part.Member("decoders").Elements());
     for (const JsonPart& element : elements) FTUNE_RETURN_IF_ERROR(ReadDecoder(element, steps));
@@ -32,9 +36,12 @@ absl::Status ReadDecoder(const JsonPart& part, std::vector<std::unique_ptr<Decod
     FTUNE_ASSIGN_OR_RETURN(const std::string scheme,
                            part.String("prepend_scheme", prefix ? "always" : "never"));
     steps.push_back(MakeMetaspaceDecoder(replacement, scheme != "never"));
+  } else if (type == "BPEDecoder") {
+    FTUNE_ASSIGN_OR_RETURN(std::string suffix, part.String("suffix", "</w>"));
+    steps.push_back(MakeBpeDecoder(std::move(suffix)));
   } else {
     return part.Member("type").Wrong(
-        "one of Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace",
+        "one of Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder",
         "this decoder is not supported");
   }
   return absl::OkStatus();

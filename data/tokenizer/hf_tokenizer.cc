@@ -9,6 +9,8 @@
 #include "data/tokenizer/pipeline_tokenizer.h"
 #include "data/tokenizer/post_processor_json.h"
 #include "data/tokenizer/pre_tokenizer_json.h"
+#include "data/tokenizer/unigram.h"
+#include "data/tokenizer/unigram_json.h"
 
 namespace ftune {
 namespace {
@@ -42,6 +44,44 @@ absl::Status FindUnknown(const JsonPart& model, const std::vector<AddedToken>& a
   return model.Member("unk_token").Wrong("a token of model.vocab");
 }
 
+absl::Status AddBpe(const JsonPart& root, const JsonPart& model, PipelineParts& parts,
+                    TokenizerConfig& config) {
+  FTUNE_ASSIGN_OR_RETURN(BpeFromJson bpe, ReadBpe(model));
+  FTUNE_RETURN_IF_ERROR(ReadAddedTokens(root.Member("added_tokens"), *bpe.vocabulary, parts.added));
+  FTUNE_RETURN_IF_ERROR(FindUnknown(model, parts.added, bpe));
+  const bool decorated = !bpe.options.continuing_prefix.empty() || !bpe.options.end_suffix.empty();
+  // The model decorates characters, so it has to see them.
+  if (decorated) parts.pre_tokenizers.WriteByteLevel();
+  bpe.options.byte_level = parts.pre_tokenizers.byte_level;
+  parts.vocabulary = std::move(bpe.vocabulary);
+  parts.model = BpeModel::WithMerges(*parts.vocabulary, bpe.merges, bpe.options);
+  if (!config.unk && !bpe.unknown_token.empty()) config.unk = bpe.unknown_token;
+  return absl::OkStatus();
+}
+
+absl::Status AddUnigram(const JsonPart& root, const JsonPart& model, PipelineParts& parts,
+                        TokenizerConfig& config) {
+  FTUNE_ASSIGN_OR_RETURN(UnigramFromJson unigram, ReadUnigram(model));
+  FTUNE_RETURN_IF_ERROR(ReadAddedTokens(root.Member("added_tokens"), *unigram.vocabulary, parts.added));
+  // Its tokens are text, whatever the pre-tokenizer makes of that.
+  parts.pre_tokenizers.WriteByteLevel();
+  parts.vocabulary = std::move(unigram.vocabulary);
+  if (!config.unk) config.unk = parts.vocabulary->Text(unigram.unknown);
+  parts.model = std::make_unique<UnigramModel>(*parts.vocabulary, std::move(unigram.scores), unigram.unknown,
+                                               unigram.byte_fallback);
+  return absl::OkStatus();
+}
+
+// Old files do not name it.
+absl::StatusOr<std::string> ModelType(const JsonPart& model) {
+  if (model.Member("type").IsNull()) {
+    if (!model.Member("merges").IsNull()) return std::string("BPE");
+    if (model.Member("vocab").value().is_array()) return std::string("Unigram");
+    if (!model.Member("max_input_chars_per_word").IsNull()) return std::string("WordPiece");
+  }
+  return model.String("type");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizerJson(const std::filesystem::path& path,
@@ -52,22 +92,24 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizerJson(const std::filesyst
   if (!model.value().is_object()) {
     return model.Wrong("the tokenizer's model, as tokenizer.json has it");
   }
-  FTUNE_ASSIGN_OR_RETURN(BpeFromJson bpe, ReadBpe(model));
   PipelineParts parts;
-  FTUNE_RETURN_IF_ERROR(ReadAddedTokens(root.Member("added_tokens"), *bpe.vocabulary, parts.added));
-  FTUNE_RETURN_IF_ERROR(FindUnknown(model, parts.added, bpe));
   FTUNE_RETURN_IF_ERROR(ReadNormalizer(root.Member("normalizer"), parts.normalizers));
   FTUNE_RETURN_IF_ERROR(ReadPreTokenizer(root.Member("pre_tokenizer"), parts.pre_tokenizers));
   FTUNE_RETURN_IF_ERROR(ReadPostProcessor(root.Member("post_processor"), parts.prefix, parts.suffix));
   FTUNE_RETURN_IF_ERROR(ReadDecoder(root.Member("decoder"), parts.decoders));
-  const bool decorated = !bpe.options.continuing_prefix.empty() || !bpe.options.end_suffix.empty();
-  // The model decorates characters, so it has to see them.
-  if (decorated) parts.pre_tokenizers.WriteByteLevel();
-  bpe.options.byte_level = parts.pre_tokenizers.byte_level;
-  parts.vocabulary = std::move(bpe.vocabulary);
-  parts.model = BpeModel::WithMerges(*parts.vocabulary, bpe.merges, bpe.options);
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, ModelType(model));
+  if (type == "BPE") {
+    FTUNE_RETURN_IF_ERROR(AddBpe(root, model, parts, config));
+  } else if (type == "Unigram") {
+    FTUNE_RETURN_IF_ERROR(AddUnigram(root, model, parts, config));
+  } else {
+    return model.Member("type").Wrong(
+        "BPE or Unigram",
+        StrCat("tokenizer models of the type ", type,
+               " are not supported (language models that generate do not have them)"),
+        type);
+  }
   parts.chat_template = std::move(config.chat_template);
-  if (!config.unk && !bpe.unknown_token.empty()) config.unk = bpe.unknown_token;
   return std::make_unique<PipelineTokenizer>(std::move(parts), config);
 }
 

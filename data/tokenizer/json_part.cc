@@ -56,6 +56,15 @@ absl::StatusOr<char32_t> JsonPart::Char(const std::string& key) const {
   return NextChar(text, &position);
 }
 
+absl::StatusOr<std::string> JsonPart::Type(std::initializer_list<TypeRule> untyped) const {
+  if (Member("type").IsNull()) {
+    for (const TypeRule& rule : untyped) {
+      if (!Member(rule.member).IsNull()) return std::string(rule.type);
+    }
+  }
+  return String("type");
+}
+
 absl::Status JsonPart::Wrong(std::string expected, std::string message, std::string found) const {
   if (found.empty()) found = IsNull() ? "nothing" : Excerpt(*value_);
   return DataError({.file = file_,

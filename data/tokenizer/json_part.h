@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -34,6 +35,13 @@ class JsonPart {
                                      std::optional<std::string> fallback = std::nullopt) const;
   // A string of one character.
   absl::StatusOr<char32_t> Char(const std::string& key) const;
+
+  // The member "type"; in old files, which lack it, the type of the first rule whose member is there.
+  struct TypeRule {
+    const char* member;
+    const char* type;
+  };
+  absl::StatusOr<std::string> Type(std::initializer_list<TypeRule> untyped) const;
 
   // An error at this part: what was found there (the part itself if empty), and what was expected.
   absl::Status Wrong(std::string expected, std::string message = "", std::string found = "") const;

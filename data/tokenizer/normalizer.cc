@@ -32,17 +32,77 @@ class Lowercase : public Normalizer {
   }
 };
 
-class StripAccents : public Normalizer {
+// Character by character: `map` gives what each becomes, kRemoved for nothing.
+constexpr char32_t kRemoved = 0xFFFFFFFF;
+
+class MapCharacters : public Normalizer {
+ public:
+  using Map = char32_t (*)(char32_t);
+  explicit MapCharacters(Map map) : map_(map) {}
+
+  bool Apply(const AlignedView& text, AlignedBuffer& out) const override {
+    bool changed = false;
+    std::string mapped;
+    for (size_t position = 0; position < text.text.size();) {
+      const size_t begin = position;
+      const char32_t c = NextChar(text.text, &position);
+      const char32_t to = map_(c);
+      if (to == c) {
+        out.Copy(text, begin, position);
+        continue;
+      }
+      changed = true;
+      if (to == kRemoved) continue;
+      mapped.clear();
+      AppendUtf8(mapped, to);
+      out.Append(mapped, text.Span(begin, position));
+    }
+    return changed;
+  }
+
+ private:
+  Map map_;
+};
+
+char32_t WithoutMarks(char32_t c) { return IsCombiningMark(c) ? kRemoved : c; }
+char32_t WithoutNonspacingMarks(char32_t c) { return IsNonspacingMark(c) ? kRemoved : c; }
+
+// The rules of SentencePiece's nmt_nfkc that come before its table: control characters go, spaces of all
+// kinds become one.
+char32_t NmtCharacter(char32_t c) {
+  const bool control =
+      (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  if (control) return kRemoved;
+  const bool space = c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 ||
+                     (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     c == 0xFEFF || c == kReplacementChar;
+  return space ? ' ' : c;
+}
+
+char32_t BertCharacter(char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return ' ';
+  if (c == 0 || c == kReplacementChar || IsOther(c)) return kRemoved;
+  return IsUnicodeSpace(c) ? ' ' : c;
+}
+
+// The blocks that BERT takes for Chinese characters.
+bool IsBertHan(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+class SpaceAroundHan : public Normalizer {
  public:
   bool Apply(const AlignedView& text, AlignedBuffer& out) const override {
     bool changed = false;
     for (size_t position = 0; position < text.text.size();) {
       const size_t begin = position;
-      if (IsCombiningMark(NextChar(text.text, &position))) {
-        changed = true;
-      } else {
-        out.Copy(text, begin, position);
-      }
+      const bool han = IsBertHan(NextChar(text.text, &position));
+      if (han) out.Append(" ", text.Span(begin, begin));
+      out.Copy(text, begin, position);
+      if (han) out.Append(" ", text.Span(position, position));
+      changed |= han;
     }
     return changed;
   }
@@ -161,7 +221,13 @@ AlignedView Normalize(const std::vector<std::unique_ptr<Normalizer>>& steps, con
 }
 
 std::unique_ptr<Normalizer> MakeLowercase() { return std::make_unique<Lowercase>(); }
-std::unique_ptr<Normalizer> MakeStripAccents() { return std::make_unique<StripAccents>(); }
+std::unique_ptr<Normalizer> MakeStripAccents() { return std::make_unique<MapCharacters>(WithoutMarks); }
+std::unique_ptr<Normalizer> MakeStripNonspacingMarks() {
+  return std::make_unique<MapCharacters>(WithoutNonspacingMarks);
+}
+std::unique_ptr<Normalizer> MakeNmt() { return std::make_unique<MapCharacters>(NmtCharacter); }
+std::unique_ptr<Normalizer> MakeBertCleanText() { return std::make_unique<MapCharacters>(BertCharacter); }
+std::unique_ptr<Normalizer> MakeSpaceAroundHan() { return std::make_unique<SpaceAroundHan>(); }
 std::unique_ptr<Normalizer> MakeStrip(bool left, bool right) { return std::make_unique<Strip>(left, right); }
 std::unique_ptr<Normalizer> MakeReplace(Regex pattern, std::string content) {
   return std::make_unique<Replace>(std::move(pattern), std::move(content));

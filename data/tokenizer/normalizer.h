@@ -30,6 +30,16 @@ std::unique_ptr<Normalizer> MakeUnicodeForm(UnicodeForm form);
 std::unique_ptr<Normalizer> MakeLowercase();
 // Without combining marks (general category M).
 std::unique_ptr<Normalizer> MakeStripAccents();
+// Without those of category Mn.
+std::unique_ptr<Normalizer> MakeStripNonspacingMarks();
+// White space of all kinds to spaces, without control characters.
+std::unique_ptr<Normalizer> MakeNmt();
+// The steps of BERT's that nothing else does: white space to spaces and no control characters; a space on
+// each side of a Chinese character.
+std::unique_ptr<Normalizer> MakeBertCleanText();
+std::unique_ptr<Normalizer> MakeSpaceAroundHan();
+// Characters by a table of SentencePiece's (precompiled_charsmap): null if `table` is none.
+std::unique_ptr<Normalizer> MakePrecompiled(std::string_view table);
 // Without white space at the ends.
 std::unique_ptr<Normalizer> MakeStrip(bool left, bool right);
 // Each match of `pattern` by `content`.

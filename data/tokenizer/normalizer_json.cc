@@ -1,13 +1,47 @@
 #include "data/tokenizer/normalizer_json.h"
 
+#include "absl/strings/escaping.h"
 #include "base/error.h"
 #include "data/tokenizer/json_pattern.h"
 
 namespace ftune {
+namespace {
+
+absl::Status ReadPrecompiled(const JsonPart& part, std::vector<std::unique_ptr<Normalizer>>& steps) {
+  if (!part.value().is_string()) return part.Wrong("a table of characters in base64");
+  std::string bytes;
+  std::unique_ptr<Normalizer> step;
+  if (absl::Base64Unescape(part.value().get_ref<const std::string&>(), &bytes)) step = MakePrecompiled(bytes);
+  if (step == nullptr) return part.Wrong("a table of characters as SentencePiece has it, in base64");
+  steps.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status ReadBert(const JsonPart& part, std::vector<std::unique_ptr<Normalizer>>& steps) {
+  FTUNE_ASSIGN_OR_RETURN(const bool clean, part.Bool("clean_text"));
+  FTUNE_ASSIGN_OR_RETURN(const bool chinese, part.Bool("handle_chinese_chars"));
+  FTUNE_ASSIGN_OR_RETURN(const bool lowercase, part.Bool("lowercase"));
+  FTUNE_ASSIGN_OR_RETURN(const bool strip_accents, part.Bool("strip_accents", lowercase));
+  if (clean) steps.push_back(MakeBertCleanText());
+  if (chinese) steps.push_back(MakeSpaceAroundHan());
+  if (strip_accents) {
+    steps.push_back(MakeUnicodeForm(UnicodeForm::kNfd));
+    steps.push_back(MakeStripNonspacingMarks());
+  }
+  if (lowercase) steps.push_back(MakeLowercase());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status ReadNormalizer(const JsonPart& part, std::vector<std::unique_ptr<Normalizer>>& steps) {
   if (part.IsNull()) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.String("type"));
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.Type({{"normalizers", "Sequence"},
+                                                            {"strip_left", "Strip"},
+                                                            {"pattern", "Replace"},
+                                                            {"prepend", "Prepend"},
+                                                            {"precompiled_charsmap", "Precompiled"},
+                                                            {"clean_text", "BertNormalizer"}}));
   if (type == "Sequence") {
     FTUNE_ASSIGN_OR_RETURN(const auto elements, part.Member("normalizers").Elements());
     for (const JsonPart& element : elements) FTUNE_RETURN_IF_ERROR(ReadNormalizer(element, steps));
@@ -42,9 +76,16 @@ absl::Status ReadNormalizer(const JsonPart& part, std::vector<std::unique_ptr<No
     steps.push_back(MakePrepend(std::move(prefix)));
   } else if (type == "ByteLevel") {
     steps.push_back(MakeByteLevelNormalizer());
+  } else if (type == "Precompiled") {
+    return ReadPrecompiled(part.Member("precompiled_charsmap"), steps);
+  } else if (type == "Nmt") {
+    steps.push_back(MakeNmt());
+  } else if (type == "BertNormalizer" || type == "Bert") {
+    return ReadBert(part, steps);
   } else {
     return part.Member("type").Wrong(
-        "one of Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, ByteLevel",
+        "one of Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, "
+        "Precompiled, Nmt, BertNormalizer, ByteLevel",
         "this normalizer is not supported");
   }
   return absl::OkStatus();

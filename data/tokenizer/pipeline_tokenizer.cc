@@ -10,13 +10,14 @@ namespace ftune {
 struct PipelineTokenizer::Scratch {
   NormalizerStorage normalizer;
   std::vector<Section> sections;
-  MergeScratch merge;
+  ModelScratch model;
   std::vector<WordToken> tokens;
 };
 
 PipelineTokenizer::PipelineTokenizer(PipelineParts parts, const TokenizerConfig& config)
     : parts_(std::move(parts)) {
   chat_template_ = std::move(parts_.chat_template);
+  if (parts_.decoders.empty()) parts_.decoders.push_back(MakeSpacedDecoder());
   vocab_size_ = parts_.vocabulary->size();
   NormalizerStorage storage;
   for (const AddedToken& token : parts_.added) {
@@ -24,7 +25,9 @@ PipelineTokenizer::PipelineTokenizer(PipelineParts parts, const TokenizerConfig&
     added_by_id_.emplace(token.id, &token);
     added_by_text_.emplace(token.text, token.id);
     if (token.normalized) {
-      normalized_.Add(Normalize(parts_.normalizers, AlignedView{token.text}, storage).text, &token);
+      const std::string_view text = Normalize(parts_.normalizers, AlignedView{token.text}, storage).text;
+      normalized_.Add(text, &token);
+      if (text != token.text) normalized_texts_.emplace(token.id, text);
     } else {
       raw_.Add(token.text, &token);
     }
@@ -83,10 +86,10 @@ void PipelineTokenizer::EncodeText(const AlignedView& text, Scratch& scratch, En
   for (const Piece& piece : pieces.pieces) {
     // No real piece is so long that it has to be cut.
     for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
-      end = std::min(piece.end, begin + BpeModel::kMaxPieceBytes);
+      end = std::min(piece.end, begin + PieceModel::kMaxPieceBytes);
       if (end < piece.end && !parts_.pre_tokenizers.byte_level) end = PreviousBoundary(pieces.text.text, end);
       scratch.tokens.clear();
-      parts_.model->Encode(pieces.text.text.substr(begin, end - begin), scratch.merge, scratch.tokens);
+      parts_.model->Encode(pieces.text.text.substr(begin, end - begin), scratch.model, scratch.tokens);
       for (const WordToken& token : scratch.tokens) {
         encoding.ids.push_back(token.id);
         encoding.spans.push_back(pieces.text.Span(begin + token.begin, begin + token.end));
@@ -95,23 +98,42 @@ void PipelineTokenizer::EncodeText(const AlignedView& text, Scratch& scratch, En
   }
 }
 
+// Ids to the texts of their tokens, through the decoders.
+class PipelineTokenizer::StreamDecoder : public TextDecoder {
+ public:
+  StreamDecoder(const PipelineTokenizer& tokenizer, bool skip_special)
+      : tokenizer_(tokenizer), skip_special_(skip_special), chain_(tokenizer.parts_.decoders) {}
+
+  std::string Push(int32_t id) override {
+    Add(id);
+    return chain_.Take();
+  }
+  std::string Finish() override {
+    chain_.Finish();
+    return chain_.Take();
+  }
+  void Add(int32_t id) {
+    if (skip_special_ && tokenizer_.IsSpecial(id)) return;
+    const auto normalized = tokenizer_.normalized_texts_.find(id);
+    const std::string token =
+        normalized == tokenizer_.normalized_texts_.end() ? tokenizer_.IdToToken(id) : normalized->second;
+    if (!token.empty()) chain_.Push(token);
+  }
+
+ private:
+  const PipelineTokenizer& tokenizer_;
+  bool skip_special_;
+  DecoderChain chain_;
+};
+
 std::string PipelineTokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
-  std::vector<std::string> tokens;
-  tokens.reserve(ids.size());
-  for (const int32_t id : ids) {
-    if (skip_special && IsSpecial(id)) continue;
-    std::string token = IdToToken(id);
-    if (!token.empty()) tokens.push_back(std::move(token));
-  }
-  if (parts_.decoders.empty()) {  // as `tokenizers` has it: nothing is known of how tokens join
-    std::string text;
-    for (const std::string& token : tokens) text += (text.empty() ? "" : " ") + token;
-    return text;
-  }
-  for (const auto& decoder : parts_.decoders) decoder->Apply(tokens);
-  std::string text;
-  for (const std::string& token : tokens) text += token;
-  return text;
+  StreamDecoder decoder(*this, skip_special);
+  for (const int32_t id : ids) decoder.Add(id);
+  return decoder.Finish();
+}
+
+std::unique_ptr<TextDecoder> PipelineTokenizer::MakeDecoder(bool skip_special) const {
+  return std::make_unique<StreamDecoder>(*this, skip_special);
 }
 
 const AddedToken* PipelineTokenizer::Added(int32_t id) const {

@@ -10,9 +10,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "data/tokenizer/added_tokens.h"
-#include "data/tokenizer/bpe.h"
 #include "data/tokenizer/decoder.h"
 #include "data/tokenizer/normalizer.h"
+#include "data/tokenizer/piece_model.h"
 #include "data/tokenizer/pre_tokenizer.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/tokenizer_config.h"
@@ -22,12 +22,12 @@ namespace ftune {
 
 struct PipelineParts {
   std::unique_ptr<Vocabulary> vocabulary;  // of the model; added tokens may be in it or not
-  std::unique_ptr<BpeModel> model;         // over *vocabulary
+  std::unique_ptr<PieceModel> model;       // over *vocabulary
   std::vector<AddedToken> added;           // ids below kMaxVocabulary
   std::vector<std::unique_ptr<Normalizer>> normalizers;
   PreTokenizerSteps pre_tokenizers;
-  std::vector<std::unique_ptr<Decoder>> decoders;
-  std::vector<int32_t> prefix, suffix;  // around the text if add_special_tokens
+  std::vector<std::unique_ptr<Decoder>> decoders;  // none: tokens are joined with spaces
+  std::vector<int32_t> prefix, suffix;             // around the text if add_special_tokens
   std::string chat_template;
 };
 
@@ -38,6 +38,7 @@ class PipelineTokenizer : public Tokenizer {
 
   Encoding Encode(std::string_view text, const EncodeOptions& options) const override;
   std::string Decode(std::span<const int32_t> ids, bool skip_special) const override;
+  std::unique_ptr<TextDecoder> MakeDecoder(bool skip_special) const override;
   int64_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> TokenToId(std::string_view token) const override;
   std::string IdToToken(int32_t id) const override;
@@ -45,6 +46,7 @@ class PipelineTokenizer : public Tokenizer {
 
  private:
   struct Scratch;
+  class StreamDecoder;
   void EncodeSection(const AlignedView& section, bool parse_special, Scratch& scratch,
                      Encoding& encoding) const;
   void EncodeText(const AlignedView& text, Scratch& scratch, Encoding& encoding) const;
@@ -54,6 +56,8 @@ class PipelineTokenizer : public Tokenizer {
   AddedTokenMatcher raw_, normalized_;
   absl::flat_hash_map<int32_t, const AddedToken*> added_by_id_;
   TextMap<int32_t> added_by_text_;
+  // Of added tokens that normalisation changes: what the decoders are given, since they undo what it does.
+  absl::flat_hash_map<int32_t, std::string> normalized_texts_;
   int64_t vocab_size_ = 0;
 };
 

@@ -52,7 +52,10 @@ absl::Status ReadTemplate(const JsonPart& part, std::vector<int32_t>& prefix, st
 absl::Status ReadPostProcessor(const JsonPart& part, std::vector<int32_t>& prefix,
                                std::vector<int32_t>& suffix) {
   if (part.IsNull()) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.String("type"));
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.Type({{"processors", "Sequence"},
+                                                            {"single", "TemplateProcessing"},
+                                                            {"cls", "BertProcessing"},
+                                                            {"trim_offsets", "ByteLevel"}}));
   if (type == "Sequence") {
     FTUNE_ASSIGN_OR_RETURN(const auto elements, part.Member("processors").Elements());
     for (const JsonPart& element : elements)

@@ -84,6 +84,48 @@ class Whitespace : public PreTokenizer {
   }
 };
 
+class UnicodeScripts : public PreTokenizer {
+ public:
+  void Apply(Pieces& pieces) const override {
+    std::vector<Piece> result;
+    for (const Piece& piece : pieces.pieces) {
+      int last = kNoScript;
+      for (size_t position = piece.begin; position < piece.end;) {
+        const size_t begin = position;
+        const int script = SplitScript(NextChar(pieces.text.text, &position));
+        if (script != kNoScript && script != last) {
+          result.push_back({begin, position});
+          last = script;
+        } else if (last != kNoScript) {  // what comes before the first script is lost, as in `tokenizers`
+          result.back().end = position;
+        }
+      }
+    }
+    pieces.pieces = std::move(result);
+  }
+};
+
+class FixedLength : public PreTokenizer {
+ public:
+  explicit FixedLength(size_t length) : length_(length) {}
+
+  void Apply(Pieces& pieces) const override {
+    std::vector<Piece> result;
+    for (const Piece& piece : pieces.pieces) {
+      size_t count = 0;
+      for (size_t position = piece.begin; position < piece.end; ++count) {
+        if (count % length_ == 0) result.push_back({position, position});
+        position += Utf8Length(pieces.text.text[position]);
+        result.back().end = position;
+      }
+    }
+    pieces.pieces = std::move(result);
+  }
+
+ private:
+  size_t length_;
+};
+
 // A step that writes a new text: `rewrite` appends a piece's new text to `out`.
 template <typename Rewrite>
 void RewritePieces(Pieces& pieces, const Rewrite& rewrite) {
@@ -175,6 +217,10 @@ std::unique_ptr<PreTokenizer> MakeCharSplit(char32_t delimiter, SplitBehavior be
   const auto is_delimiter = [delimiter](char32_t c) { return c == delimiter; };
   return std::make_unique<CharacterSplit<decltype(is_delimiter)>>(is_delimiter, behavior);
 }
+
+std::unique_ptr<PreTokenizer> MakeUnicodeScripts() { return std::make_unique<UnicodeScripts>(); }
+
+std::unique_ptr<PreTokenizer> MakeFixedLength(size_t length) { return std::make_unique<FixedLength>(length); }
 
 std::unique_ptr<PreTokenizer> MakeWhitespace() { return std::make_unique<Whitespace>(); }
 

@@ -34,6 +34,11 @@ std::unique_ptr<PreTokenizer> MakeSplit(Regex pattern, SplitBehavior behavior, b
 using CharClass = bool (*)(char32_t);
 std::unique_ptr<PreTokenizer> MakeClassSplit(CharClass delimiter, SplitBehavior behavior);
 std::unique_ptr<PreTokenizer> MakeCharSplit(char32_t delimiter, SplitBehavior behavior);
+// Where the script changes (SplitScript); spaces and what is of no script stay with what is before them.
+// Those that begin a piece are dropped.
+std::unique_ptr<PreTokenizer> MakeUnicodeScripts();
+// `length` characters each, but for the last.
+std::unique_ptr<PreTokenizer> MakeFixedLength(size_t length);
 // Words and runs of what is neither word nor space.
 std::unique_ptr<PreTokenizer> MakeWhitespace();
 

@@ -52,7 +52,14 @@ absl::Status AddByteLevel(bool prefix_space, bool split, PreTokenizerSteps& step
 
 absl::Status ReadPreTokenizer(const JsonPart& part, PreTokenizerSteps& steps) {
   if (part.IsNull()) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.String("type"));
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, part.Type({{"pretokenizers", "Sequence"},
+                                                            {"replacement", "Metaspace"},
+                                                            {"trim_offsets", "ByteLevel"},
+                                                            {"pattern", "Split"},
+                                                            {"individual_digits", "Digits"},
+                                                            {"delimiter", "CharDelimiterSplit"},
+                                                            {"length", "FixedLength"},
+                                                            {"behavior", "Punctuation"}}));
   if (type == "Sequence") {
     FTUNE_ASSIGN_OR_RETURN(const auto elements, part.Member("pretokenizers").Elements());
     for (const JsonPart& element : elements) FTUNE_RETURN_IF_ERROR(ReadPreTokenizer(element, steps));
@@ -84,10 +91,16 @@ absl::Status ReadPreTokenizer(const JsonPart& part, PreTokenizerSteps& steps) {
   } else if (type == "CharDelimiterSplit" || type == "Delimiter") {
     FTUNE_ASSIGN_OR_RETURN(const char32_t delimiter, part.Char("delimiter"));
     steps.Add(MakeCharSplit(delimiter, SplitBehavior::kRemoved));
+  } else if (type == "UnicodeScripts") {
+    steps.Add(MakeUnicodeScripts());
+  } else if (type == "FixedLength") {
+    FTUNE_ASSIGN_OR_RETURN(const int64_t length, part.Int("length", 5));
+    if (length < 1) return part.Member("length").Wrong("1 or more");
+    steps.Add(MakeFixedLength(static_cast<size_t>(length)));
   } else {
     return part.Member("type").Wrong(
         "one of Sequence, ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit, "
-        "BertPreTokenizer, CharDelimiterSplit",
+        "BertPreTokenizer, CharDelimiterSplit, UnicodeScripts, FixedLength",
         "this pre-tokenizer is not supported");
   }
   return absl::OkStatus();

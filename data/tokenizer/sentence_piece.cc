@@ -2,6 +2,8 @@
 
 #include <sentencepiece_processor.h>
 
+#include "data/tokenizer/byte_tokens.h"
+
 namespace ftune {
 namespace {
 
@@ -80,6 +82,9 @@ int32_t SentencePiece::Find(std::string_view text) const {
 }
 bool SentencePiece::IsControl(int32_t id) const { return models_->as_model.IsControl(id); }
 bool SentencePiece::IsUnknown(int32_t id) const { return models_->as_model.IsUnknown(id); }
+int SentencePiece::Byte(int32_t id) const {
+  return models_->as_model.IsByte(id) ? ByteOfToken(models_->as_model.IdToPiece(id)) : -1;
+}
 int32_t SentencePiece::bos() const { return models_->as_model.bos_id(); }
 int32_t SentencePiece::eos() const { return models_->as_model.eos_id(); }
 int32_t SentencePiece::pad() const { return models_->as_model.pad_id(); }

@@ -38,7 +38,8 @@ class SentencePiece {
   int32_t Find(std::string_view text) const;  // -1 if there is no such piece
   bool IsControl(int32_t id) const;
   bool IsUnknown(int32_t id) const;
-  int32_t bos() const;  // -1 if there is none
+  int Byte(int32_t id) const;  // that the piece stands for; -1 for other pieces
+  int32_t bos() const;         // -1 if there is none
   int32_t eos() const;
   int32_t pad() const;
   int32_t unk() const;

@@ -10,6 +10,7 @@
 #include "data/tokenizer/aligned_text.h"
 #include "data/tokenizer/sentence_piece.h"
 #include "data/tokenizer/text_hash.h"
+#include "data/tokenizer/utf8.h"
 
 namespace ftune {
 namespace {
@@ -75,6 +76,10 @@ class SpTokenizer : public Tokenizer {
     return text;
   }
 
+  std::unique_ptr<TextDecoder> MakeDecoder(bool skip_special) const override {
+    return std::make_unique<StreamDecoder>(*this, skip_special);
+  }
+
   int64_t vocab_size() const override { return vocab_size_; }
 
   std::optional<int32_t> TokenToId(std::string_view token) const override {
@@ -95,6 +100,66 @@ class SpTokenizer : public Tokenizer {
   }
 
  private:
+  // Gives the library the ids that are new behind the first ones of the run, so that it knows that they do
+  // not begin the text.
+  class StreamDecoder : public TextDecoder {
+   public:
+    StreamDecoder(const SpTokenizer& tokenizer, bool skip_special)
+        : tokenizer_(tokenizer), skip_special_(skip_special) {}
+
+    std::string Push(int32_t id) override {
+      const AddedToken* added = tokenizer_.Added(id);
+      if (added == nullptr) {
+        if (id < 0 || id >= tokenizer_.model_->size()) return "";
+        in_run_ = true;
+        new_ids_.push_back(id);
+        const int byte = tokenizer_.model_->Byte(id);
+        if (byte < 0) bytes_.clear();
+        if (byte >= 0) bytes_.push_back(static_cast<char>(byte));
+        return UnfinishedUtf8(bytes_) > 0 ? "" : TakeText();
+      }
+      std::string text = EndRun();
+      if (!tokenizer_.special_.bos || id != tokenizer_.special_.bos->id) first_ = false;
+      if (!skip_special_ || !added->special) text += added->text;
+      return text;
+    }
+    std::string Finish() override { return EndRun(); }
+
+   private:
+    std::string EndRun() {
+      std::string text = TakeText();
+      if (in_run_) first_ = false;
+      in_run_ = false;
+      context_.clear();
+      new_ids_.clear();
+      bytes_.clear();
+      return text;
+    }
+
+    std::string TakeText() {
+      if (new_ids_.empty()) return "";
+      const auto prefix = tokenizer_.PrefixAt(first_);
+      std::vector<int32_t> ids = context_;
+      ids.insert(ids.end(), new_ids_.begin(), new_ids_.end());
+      const size_t before = context_.empty() ? 0 : tokenizer_.model_->Decode(context_, prefix).size();
+      std::string text = tokenizer_.model_->Decode(ids, prefix);
+      text.erase(0, before);
+      bytes_.clear();
+      // How the text begins is not known before there is some.
+      if (context_.empty() && text.empty()) return "";
+      if (context_.empty()) context_ = new_ids_;
+      new_ids_.clear();
+      return text;
+    }
+
+    const SpTokenizer& tokenizer_;
+    bool skip_special_;
+    bool first_ = true;                       // no run of the model's ids has ended yet
+    bool in_run_ = false;                     // of the model's ids
+    std::vector<int32_t> context_, new_ids_;  // of this run: the first that gave text; those not given out
+    std::string bytes_;                       // of byte tokens at the end of new_ids_
+  };
+
   static void Append(int32_t id, TextSpan span, Encoding& encoding) {
     encoding.ids.push_back(id);
     encoding.spans.push_back(span);

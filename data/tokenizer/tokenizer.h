@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/tokenizer/text_decoder.h"
 
 namespace ftune {
 
@@ -50,6 +51,8 @@ class Tokenizer {
   virtual Encoding Encode(std::string_view text, const EncodeOptions& options = {}) const = 0;
   // Thread-safe. Ids outside the vocabulary decode to nothing.
   virtual std::string Decode(std::span<const int32_t> ids, bool skip_special) const = 0;
+  // Decode, id by id. The tokenizer outlives it.
+  virtual std::unique_ptr<TextDecoder> MakeDecoder(bool skip_special) const = 0;
 
   virtual int64_t vocab_size() const = 0;  // highest id + 1, added tokens included
   virtual std::optional<int32_t> TokenToId(std::string_view token) const = 0;

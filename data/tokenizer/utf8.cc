@@ -72,6 +72,18 @@ size_t ValidUtf8Prefix(std::string_view text, size_t position, size_t* bad) {
   return position - start;
 }
 
+size_t UnfinishedUtf8(std::string_view bytes) {
+  for (size_t size = 1; size <= 3 && size <= bytes.size(); ++size) {
+    const size_t start = bytes.size() - size;
+    const auto lead = static_cast<unsigned char>(bytes[start]);
+    if ((lead & 0xC0) == 0x80) continue;
+    size_t subpart;
+    const bool whole = WellFormedLength(bytes, start, &subpart) != 0;
+    return !whole && lead >= 0xC2 && lead <= 0xF4 && subpart == size ? size : 0;
+  }
+  return 0;
+}
+
 std::string LossyUtf8(std::string_view bytes) {
   std::string text;
   size_t position = 0;

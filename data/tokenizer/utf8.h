@@ -49,6 +49,9 @@ void AppendUtf8(std::string& to, char32_t c);
 // Rust's from_utf8_lossy and Python's errors="replace" do).
 size_t ValidUtf8Prefix(std::string_view text, size_t position, size_t* bad);
 
+// How many bytes at the end of `bytes` are the start of a character that more bytes could make whole: 0 to 3.
+size_t UnfinishedUtf8(std::string_view bytes);
+
 // `bytes` with each maximal subpart that is not UTF-8 replaced by U+FFFD.
 std::string LossyUtf8(std::string_view bytes);
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,20 @@ class GreedyTokenizer : public Tokenizer {
       if (!skip_special || !IsSpecial(id)) text += IdToToken(id);
     }
     return text;
+  }
+  std::unique_ptr<TextDecoder> MakeDecoder(bool skip_special) const override {
+    class ById : public TextDecoder {
+     public:
+      ById(const GreedyTokenizer& tokenizer, bool skip_special)
+          : tokenizer_(tokenizer), skip_special_(skip_special) {}
+      std::string Push(int32_t id) override { return tokenizer_.Decode(std::span(&id, 1), skip_special_); }
+      std::string Finish() override { return ""; }
+
+     private:
+      const GreedyTokenizer& tokenizer_;
+      bool skip_special_;
+    };
+    return std::make_unique<ById>(*this, skip_special);
   }
   int64_t vocab_size() const override { return 256 + static_cast<int64_t>(words_.size()); }
   std::optional<int32_t> TokenToId(std::string_view token) const override {

@@ -30,7 +30,7 @@ struct Model {
 
   // "text:begin-end" of each token.
   std::string Encode(std::string_view piece) const {
-    MergeScratch scratch;
+    ModelScratch scratch;
     std::vector<WordToken> tokens;
     bpe->Encode(piece, scratch, tokens);
     std::vector<std::string> shown;
@@ -109,7 +109,7 @@ struct ScoreModel {
       BpeModel::WithScores(vocabulary, scores, usable, {.byte_fallback = true, .unknown = 0});
 
   std::string Encode(std::string_view piece) const {
-    MergeScratch scratch;
+    ModelScratch scratch;
     std::vector<WordToken> tokens;
     bpe->Encode(piece, scratch, tokens);
     std::vector<std::string> shown;
@@ -134,7 +134,7 @@ TEST_CASE("with scores the best token is merged first, of equals the left one") 
 TEST_CASE("text never becomes a control token") {
   const Vocabulary vocabulary({"<", "s", ">", "<s", "<s>"});
   const std::vector<float> scores = {-5, -5, -5, -1, 0};
-  MergeScratch scratch;
+  ModelScratch scratch;
   std::vector<WordToken> tokens;
   BpeModel::WithScores(vocabulary, scores, {true, true, true, true, false}, {})
       ->Encode("<s>", scratch, tokens);
@@ -154,7 +154,7 @@ TEST_CASE("words are cut only where no merge crosses their start") {
 TEST_CASE("a long piece takes n log n") {
   const Model model({"a", "aa", "aaaa"}, {"a a", "aa aa"}, {});
   const std::string piece(1 << 20, 'a');
-  MergeScratch scratch;
+  ModelScratch scratch;
   std::vector<WordToken> tokens;
   model.bpe->Encode(piece, scratch, tokens);
   CHECK(tokens.size() == piece.size() / 4);

@@ -112,15 +112,20 @@ TEST_CASE("a byte-level model with an end-of-word mark sees characters") {
 TEST_CASE("what is not supported is refused by name") {
   Loader load;
   json file = TinyTokenizer();
-  file["model"]["type"] = "Unigram";
-  CHECK(NotSaid(load.Error(file), "tokenizer.json", "model.type", "Unigram", "expected BPE") == "");
+  for (const char* type : {"WordPiece", "WordLevel", "Nonesuch"}) {
+    file["model"]["type"] = type;
+    CHECK(NotSaid(load.Error(file), "tokenizer.json", "model.type", type, "not supported",
+                  "expected BPE or Unigram") == "");
+  }
+  file["model"] = {{"vocab", {{"a", 0}}}, {"max_input_chars_per_word", 100}};
+  CHECK(NotSaid(load.Error(file), "model.type", "WordPiece") == "");
   file = TinyTokenizer();
-  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "UnicodeScripts"}}}}};
-  CHECK(NotSaid(load.Error(file), "tokenizer.json", "pre_tokenizer.pretokenizers[0].type", "UnicodeScripts",
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Nonesuch"}}}}};
+  CHECK(NotSaid(load.Error(file), "tokenizer.json", "pre_tokenizer.pretokenizers[0].type", "Nonesuch",
                 "not supported", "Metaspace") == "");
   file = TinyTokenizer();
-  file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", ""}};
-  CHECK(NotSaid(load.Error(file), "normalizer.type", "Precompiled", "not supported") == "");
+  file["normalizer"] = {{"type", "Nonesuch"}};
+  CHECK(NotSaid(load.Error(file), "normalizer.type", "Nonesuch", "not supported", "Precompiled") == "");
   file = TinyTokenizer();
   file["post_processor"] = {{"type", "Nonesuch"}};
   CHECK(NotSaid(load.Error(file), "post_processor.type", "Nonesuch", "not supported") == "");
@@ -188,6 +193,70 @@ TEST_CASE("a broken tokenizer.json is refused with the place") {
   file = TinyTokenizer();
   file["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", ""}}}, {"content", "x"}};
   CHECK(NotSaid(load.Error(file), "normalizer.pattern", "not empty") == "");
+}
+
+json TinyUnigram() {
+  return json::parse(R"({"model": {"type": "Unigram", "unk_id": 0,
+    "vocab": [["<unk>", 0], ["a", -2], ["b", -2], ["ab", -3.5], ["abb", -6.0], ["\u2581", -1]]}})");
+}
+
+TEST_CASE("Unigram takes the likeliest way") {
+  Loader load;
+  const auto tokenizer = Loaded(load(TinyUnigram()));
+  CHECK(tokenizer->Encode("ab").ids == std::vector<int32_t>{3});
+  CHECK(tokenizer->Encode("abb").ids == std::vector<int32_t>{3, 2});  // -5.5
+  CHECK(tokenizer->Encode("ba").ids == std::vector<int32_t>{2, 1});
+  const Encoding unknown = tokenizer->Encode("axyza");  // neighbours become one
+  CHECK(unknown.ids == std::vector<int32_t>{1, 0, 1});
+  CHECK(unknown.spans == std::vector<TextSpan>{{0, 1}, {1, 4}, {4, 5}});
+  CHECK(tokenizer->special().unk->text == "<unk>");
+  json file = TinyUnigram();
+  file["model"]["byte_fallback"] = true;
+  CHECK(Loaded(load(file))->Encode("x").ids == std::vector<int32_t>{0});  // not all bytes are there
+  file["model"]["vocab"].push_back({"<0xC3>", 0});
+  file["model"]["vocab"].push_back({"<0xA9>", 0});
+  const Encoding bytes = Loaded(load(file))->Encode("a\u00E9x");
+  CHECK(bytes.ids == std::vector<int32_t>{1, 0});  // "\u00E9x" as one, of which x has no token
+  CHECK(Loaded(load(file))->Encode("a\u00E9a").ids == std::vector<int32_t>{1, 6, 7, 1});
+  CHECK(Loaded(load(file))->Encode("a\u00E9a").spans[1] == TextSpan{1, 2});
+  file = TinyUnigram();
+  file["model"].erase("type");
+  CHECK(Loaded(load(file))->Encode("ab").ids == std::vector<int32_t>{3});
+}
+
+TEST_CASE("a broken Unigram model is refused with the place") {
+  Loader load;
+  json file = TinyUnigram();
+  file["model"]["unk_id"] = 6;
+  CHECK(NotSaid(load.Error(file), "model.unk_id", "found 6", "below 6") == "");
+  file["model"]["unk_id"] = nullptr;
+  CHECK(NotSaid(load.Error(file), "model.unk_id", "found nothing") == "");
+  file["model"]["vocab"][2] = {"b", "x"};
+  CHECK(NotSaid(load.Error(file), "model.vocab.2", "[token, score]") == "");
+  file["model"]["vocab"] = json::array();
+  CHECK(NotSaid(load.Error(file), "model.vocab", "a list") == "");
+  file = TinyUnigram();
+  for (const char* table : {"", "!", "AAAA", "AAAAAA==", "/////w==", "BAAAAA==", "CAAAAAAAAAA="}) {
+    CAPTURE(table);
+    file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", table}};
+    CHECK(NotSaid(load.Error(file), "normalizer.precompiled_charsmap", "base64") == "");
+  }
+  file["normalizer"] = {{"type", "Precompiled"}};
+  CHECK(NotSaid(load.Error(file), "normalizer.precompiled_charsmap", "found nothing") == "");
+}
+
+TEST_CASE("parts of old files that do not name their type") {
+  Loader load;
+  json file = TinyTokenizer();
+  for (const char* part : {"model", "pre_tokenizer", "post_processor"}) file[part].erase("type");
+  file["pre_tokenizer"]["trim_offsets"] = true;
+  const auto tokenizer = Loaded(load(file));
+  CHECK(tokenizer->Encode("ab a", {.add_special_tokens = true}).ids == std::vector<int32_t>{5, 2, 4});
+  file["normalizer"] = {{"prepend", "b"}};
+  file["decoder"] = {{"pattern", {{"String", "\u0120"}}}, {"content", "_"}};
+  const auto changed = Loaded(load(file));
+  CHECK(changed->Encode("a").ids == std::vector<int32_t>{1, 0});
+  CHECK(changed->Decode(std::vector<int32_t>{1, 4}, false) == "b_a");
 }
 
 TEST_CASE("a folder without a tokenizer, and files that are none") {
