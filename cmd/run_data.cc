@@ -23,8 +23,7 @@ absl::Status ChooseTemplate(const LoadedRecipe& loaded, RunData& data) {
   FTUNE_ASSIGN_OR_RETURN(const TemplateText text,
                          FindTemplate(recipe.data.chat_template.value_or("auto"),
                                       loaded.At("data.chat_template"), *data.tokenizer, recipe.model.path));
-  FTUNE_ASSIGN_OR_RETURN(data.chat_template,
-                         ParseChatTemplate(text.source, text.name, data.tokenizer->special(), variables));
+  FTUNE_ASSIGN_OR_RETURN(data.chat_template, ParseTemplateText(text, data.tokenizer->special(), variables));
   if (recipe.data.chat_template || !variables.empty())
     data.own_template = WithVariables(text.source, variables);
   return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "data/template/chat_template.h"
 #include "data/template/load_chat_template.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/utf8.h"
 
 namespace ftune {
 namespace {
@@ -66,6 +67,11 @@ struct Input {
 
 absl::StatusOr<Input> ReadInput() {
   const std::string text = ReadStandardInput();
+  size_t bad = 0;
+  if (const size_t valid = ValidUtf8Prefix(text, 0, &bad); valid < text.size()) {
+    return InputError({.found = StrCat("bytes that are not UTF-8, from byte ", valid + 1),
+                       .expected = "JSON text in UTF-8"});
+  }
   std::optional<OrderedJson> parsed = ParseOrderedJson(text);
   if (!parsed || !parsed->is_object() || !parsed->contains("messages")) {
     return InputError({.message = !parsed ? "not JSON" : "not a JSON object with messages",
@@ -108,7 +114,8 @@ bool IsTemplate(const std::string& source) {
 }
 
 absl::StatusOr<Source> FindSource(const std::string& source, const HubReporter& reporter) {
-  const ErrorDetail at = {.file = "command line", .key = "SOURCE"};
+  const ErrorDetail at = {
+      .file = "command line", .key = "SOURCE", .expected = "a model's folder, .gguf file or hub id"};
   if (IsTemplate(source)) {
     FTUNE_ASSIGN_OR_RETURN(TemplateText text, FindTemplate(source, at));
     return Source{.text = std::move(text)};
@@ -127,7 +134,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   if (input.special.bos) source.special.bos = input.special.bos;
   if (input.special.eos) source.special.eos = input.special.eos;
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
-                         ParseChatTemplate(source.text.source, source.text.name, source.special));
+                         ParseTemplateText(source.text, source.special));
   const ChatInput& chat = input.chat;
 
   RenderedChat rendered;

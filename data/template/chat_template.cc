@@ -1,5 +1,6 @@
 #include "data/template/chat_template.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +19,17 @@ absl::Status CheckNotEmpty(const ChatInput& input, const std::string& name) {
   detail.message = "a chat template cannot be applied to an empty conversation";
   detail.hint = "give at least one message";
   return DataError(std::move(detail));
+}
+
+// A tokenizer may lack a token that the template writes.
+absl::Status ExplainMissingToken(const absl::Status& status) {
+  std::optional<ErrorDetail> detail = DetailOf(status);
+  if (!detail || !detail->message.ends_with("_token' is undefined")) return status;
+  detail->hint =
+      "the tokenizer names no such token: name it in its tokenizer_config.json (for 'ftune template FILE', "
+      "beside "
+      "the messages)";
+  return DataError(*std::move(detail));
 }
 
 }  // namespace
@@ -53,7 +65,9 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> JinjaChatTemplate::Create(std::str
 absl::StatusOr<jinja::Text> JinjaChatTemplate::RenderText(const ChatInput& input,
                                                           bool track_provenance) const {
   FTUNE_ASSIGN_OR_RETURN(jinja::Variables variables, MakeChatVariables(input, variables_, special_));
-  return template_.Render(std::move(variables), track_provenance, clock_);
+  absl::StatusOr<jinja::Text> text = template_.Render(std::move(variables), track_provenance, clock_);
+  if (!text.ok()) return ExplainMissingToken(text.status());
+  return text;
 }
 
 absl::StatusOr<std::string> JinjaChatTemplate::Render(const ChatInput& input) const {

@@ -1,9 +1,13 @@
 #include "data/template/load_chat_template.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
 #include "data/template/builtin_templates.h"
+#include "data/tokenizer/utf8.h"
 
 namespace ftune {
 namespace {
@@ -40,6 +44,19 @@ std::string JinjaLiteral(const OrderedJson& value) {
   return value.is_null() ? "none" : value.dump();
 }
 
+absl::Status CheckIsText(const std::string& file, std::string_view text) {
+  const std::string expected = "a chat template, which is Jinja text in UTF-8";
+  if (text.empty()) return DataError({.file = file, .found = "an empty file", .expected = expected});
+  size_t bad = 0;
+  const size_t valid = ValidUtf8Prefix(text, 0, &bad);
+  if (valid == text.size()) return absl::OkStatus();
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(valid), '\n');
+  return DataError({.file = file,
+                    .line = static_cast<int>(line),
+                    .found = "bytes that are not UTF-8",
+                    .expected = expected});
+}
+
 }  // namespace
 
 bool IsJinjaText(std::string_view text) {
@@ -48,25 +65,26 @@ bool IsJinjaText(std::string_view text) {
 
 absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at) {
   if (const auto builtin = FindBuiltinTemplate(choice))
-    return TemplateText{StrCat("the built-in template ", choice), std::string(*builtin)};
-  if (IsJinjaText(choice)) return TemplateText{at.key, choice};
+    return TemplateText{StrCat("the built-in template ", choice), std::string(*builtin), std::nullopt};
+  if (IsJinjaText(choice)) return TemplateText{at.key, choice, at};
   std::error_code error;
   if (!std::filesystem::is_regular_file(choice, error)) {
     ErrorDetail detail = at;
     detail.found = StrCat("'", choice, "', which is neither a file nor a template's name");
-    detail.expected = StrCat("auto (the tokenizer's own template), one of ", BuiltinTemplateNames(),
-                             ", a Jinja file, or Jinja text");
+    if (detail.expected.empty()) detail.expected = "auto (the tokenizer's own template)";
+    StrAppend(detail.expected, ", one of ", BuiltinTemplateNames(), ", a Jinja file, or Jinja text");
     return UsageError(std::move(detail));
   }
   FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(choice));
-  return TemplateText{choice, std::string(mapped.text())};
+  FTUNE_RETURN_IF_ERROR(CheckIsText(choice, mapped.text()));
+  return TemplateText{choice, std::string(mapped.text()), std::nullopt};
 }
 
 absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at,
                                           const Tokenizer& tokenizer, const std::filesystem::path& model) {
   if (choice != "auto") return FindTemplate(choice, at);
   if (!tokenizer.chat_template().empty())
-    return TemplateText{StrCat(model.string(), " (chat template)"), tokenizer.chat_template()};
+    return TemplateText{StrCat(model.string(), " (chat template)"), tokenizer.chat_template(), std::nullopt};
   return DataError({.file = model.string(),
                     .message = "the tokenizer comes with no chat template",
                     .hint = StrCat("name one with ", at.key,
@@ -75,13 +93,26 @@ absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const Error
                                    BuiltinTemplateNames())});
 }
 
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseTemplateText(const TemplateText& text,
+                                                                const SpecialTokens& special,
+                                                                const OrderedJson& variables) {
+  auto parsed = ParseChatTemplate(text.source, text.name, special, variables);
+  const std::optional<ErrorDetail> problem = DetailOf(parsed.status());
+  if (!problem || !text.inlined) return parsed;
+  ErrorDetail detail = *text.inlined;
+  detail.message = StrCat("line ", problem->line, " of the template: ", problem->message);
+  detail.expected.clear();
+  detail.hint = "mend the template";
+  return UsageError(std::move(detail));
+}
+
 absl::StatusOr<std::unique_ptr<ChatTemplate>> LoadChatTemplate(const std::string& choice,
                                                                const ErrorDetail& at,
                                                                const Tokenizer& tokenizer,
                                                                const std::filesystem::path& model,
                                                                const OrderedJson& variables) {
-  FTUNE_ASSIGN_OR_RETURN(TemplateText text, FindTemplate(choice, at, tokenizer, model));
-  return ParseChatTemplate(text.source, std::move(text.name), tokenizer.special(), variables);
+  FTUNE_ASSIGN_OR_RETURN(const TemplateText text, FindTemplate(choice, at, tokenizer, model));
+  return ParseTemplateText(text, tokenizer.special(), variables);
 }
 
 std::string WithVariables(const std::string& source, const OrderedJson& variables) {
