@@ -110,9 +110,8 @@ TEST_CASE("limits: hostile templates end in an error") {
   CheckError(shared + "{{ ns.x }}", "error:");
   CheckError(shared + "{{ ns.x|tojson }}", "error:");
   // Few steps over much text, and many texts that are one in memory.
-  for (const std::string expression : {"x == y", "x < y", "x|length == 3", "x|upper", "x is lower", "x[-1]",
-                                       "x[:-1]", "x.count('y')", "x.strip('ab')", "x.replace('y', 'z')",
-                                       "'y' in x", "x.startswith('y')", "{x: 1}[y]", "[x, y]|unique|list"}) {
+  for (const std::string expression :
+       {"x == y", "x < y", "x|length == 3", "x[:-1]", "x.count('y')", "'y' in x", "[x, y]|unique|list"}) {
     CheckError("{% set x = 'x' * 3000000 %}{% set y = 'x' * 3000000 %}{% for i in range(99999) %}{% if " +
                    expression + " %}{% endif %}{% endfor %}",
                "test.jinja:1: error: the template ");
