@@ -268,6 +268,7 @@ def test_template_goes_along(case):
         recipe = settings(case, text)
         done = case.run("train", recipe, f"output_dir=out{number}")
         assert done.returncode == 0, done.stderr
+        assert ("It is 0.!" in done.stdout + done.stderr) == ("loud: true" in text), "the audit's sample: " + done.stderr
         adapter = case.folder / f"out{number}" / "adapter"
         assert rendered(adapter) == want, rendered(adapter)
         for form, name in [("hf", "merged"), ("gguf", "merged.gguf")]:
