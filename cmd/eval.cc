@@ -62,7 +62,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
-    FTUNE_ASSIGN_OR_RETURN(chat_template, LoadChatTemplate(options.chat_template, {.key = "--chat-template"},
+    FTUNE_ASSIGN_OR_RETURN(chat_template, LoadChatTemplate(options.chat_template,
+                                                           {.file = "command line", .key = "--chat-template"},
                                                            *session.tokenizer, source.model));
   }
   FTUNE_ASSIGN_OR_RETURN(const std::vector<DatasetEntry> entries, Entries(options, hub));

@@ -32,19 +32,30 @@ struct Options {
 
 absl::StatusOr<OrderedJson> ParseVariables(const std::string& text) {
   OrderedJson variables = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (variables.is_object()) return variables;
-  return UsageError({.file = "command line",
-                     .key = "--chat-template-kwargs",
-                     .found = text,
-                     .expected = R"(a JSON object, such as {"enable_thinking": false})"});
+  constexpr char kKey[] = "--chat-template-kwargs";
+  if (!variables.is_object()) {
+    return UsageError({.file = "command line",
+                       .key = kKey,
+                       .found = text,
+                       .expected = R"(a JSON object, such as {"enable_thinking": false})"});
+  }
+  for (const auto& entry : variables.items()) {
+    if (!IsConversationVariable(entry.key())) continue;
+    return UsageError({.file = "command line",
+                       .key = StrCat(kKey, " ", entry.key()),
+                       .message = "each conversation sets this variable itself",
+                       .hint = "take it out"});
+  }
+  return variables;
 }
 
 absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tokenizer& tokenizer) {
   if (options.chat.empty()) return tokenizer.Encode(options.prompt, {.add_special_tokens = true}).ids;
   FTUNE_ASSIGN_OR_RETURN(const OrderedJson variables, ParseVariables(options.chat_template_kwargs));
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
-                         LoadChatTemplate(options.chat_template, {.key = "--chat-template"}, tokenizer,
-                                          options.model, variables));
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChatTemplate> chat_template,
+      LoadChatTemplate(options.chat_template, {.file = "command line", .key = "--chat-template"}, tokenizer,
+                       options.model, variables));
   return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 

@@ -14,7 +14,7 @@ import random
 import sys
 from pathlib import Path
 
-from cli_case import Case, run_tests
+from cli_case import TINY, run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
@@ -231,6 +231,18 @@ def test_wrong_recipes(case):
             (2, "chat_template_kwargs: {a: 1, a: 2}", [at + "chat_template_kwargs.a: given twice"]),
             (2, "split_turns: sometimes", [at + "split_turns: found sometimes"])]:
         case.fails(code, "train", settings(case, text), "output_dir=out", says=says)
+
+
+def test_wrong_options(case):
+    """The same choices on the command line of generate and eval."""
+    generate = ["generate", TINY, "--chat", "Hi", "--max-new-tokens", 2]
+    for command in (generate, ["eval", TINY, "chats.jsonl"]):
+        case.fails(2, *command, "--chat-template", "nosuch", says=["command line: error: --chat-template: found 'nosuch'"])
+        case.fails(2, *command, "--chat-template", "{{ 1", says=["command line: error: --chat-template: line 1 of the template"])
+        assert case.run(*command, "--chat-template", "zephyr").returncode == 0
+    for value, says in [("{", "found {"), ("[1]", "found [1]"), ('{"messages": []}', "messages: each conversation sets this")]:
+        case.fails(2, *generate, "--chat-template-kwargs", value, says=["--chat-template-kwargs", says])
+    assert case.run(*generate, "--chat-template-kwargs", '{"x": 1}').returncode == 0
 
 
 # The answer to an earlier question is written without its last word, and the word by the variable `loud`.
