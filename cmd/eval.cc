@@ -59,8 +59,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 
   std::unique_ptr<ChatTemplate> chat_template;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
-    FTUNE_ASSIGN_OR_RETURN(chat_template,
-                           LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
+    FTUNE_ASSIGN_OR_RETURN(chat_template, LoadChatTemplate(options.chat_template,
+                                                           {.file = "command line", .key = "--chat-template"},
+                                                           *session.tokenizer, source.model));
   }
   Progress progress(stderr, invocation.verbosity());
   FTUNE_ASSIGN_OR_RETURN(const DatasetEntry entry, FindEntry(options, hub));
@@ -114,7 +115,8 @@ void AddEval(CLI::App& app, Invocation& invocation) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddQuantizeOption(*command, options->quantize);
-  command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
+  command->add_option("--chat-template", options->chat_template,
+                      "auto, a built-in template's name, a Jinja file, or Jinja text");
   command->add_option("--sequence-len", options->sequence_len, "Longest sample, in tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
       ->capture_default_str();

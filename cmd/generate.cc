@@ -26,13 +26,36 @@ struct Options {
   std::string prompt;
   std::string chat;
   std::string chat_template = "auto";
+  std::string chat_template_kwargs = "{}";
   GenerateOptions generate;
 };
 
+absl::StatusOr<OrderedJson> ParseVariables(const std::string& text) {
+  OrderedJson variables = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  constexpr char kKey[] = "--chat-template-kwargs";
+  if (!variables.is_object()) {
+    return UsageError({.file = "command line",
+                       .key = kKey,
+                       .found = text,
+                       .expected = R"(a JSON object, such as {"enable_thinking": false})"});
+  }
+  for (const auto& entry : variables.items()) {
+    if (!IsConversationVariable(entry.key())) continue;
+    return UsageError({.file = "command line",
+                       .key = StrCat(kKey, " ", entry.key()),
+                       .message = "each conversation sets this variable itself",
+                       .hint = "take it out"});
+  }
+  return variables;
+}
+
 absl::StatusOr<std::vector<int32_t>> PromptIds(const Options& options, const Tokenizer& tokenizer) {
   if (options.chat.empty()) return tokenizer.Encode(options.prompt, {.add_special_tokens = true}).ids;
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
-                         LoadChatTemplate(options.chat_template, tokenizer, options.model));
+  FTUNE_ASSIGN_OR_RETURN(const OrderedJson variables, ParseVariables(options.chat_template_kwargs));
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChatTemplate> chat_template,
+      LoadChatTemplate(options.chat_template, {.file = "command line", .key = "--chat-template"}, tokenizer,
+                       options.model, variables));
   return ChatPrompt(options.chat, *chat_template, tokenizer);
 }
 
@@ -117,7 +140,10 @@ void AddGenerate(CLI::App& app, Invocation& invocation) {
   AddQuantizeOption(*command, options->quantize);
   command->add_option("--prompt", options->prompt, "Text to go on from, as it is");
   command->add_option("--chat", options->chat, "A user's message, put into the model's chat template");
-  command->add_option("--chat-template", options->chat_template, "auto, or a Jinja file");
+  command->add_option("--chat-template", options->chat_template,
+                      "auto, a built-in template's name, a Jinja file, or Jinja text");
+  command->add_option("--chat-template-kwargs", options->chat_template_kwargs,
+                      "Variables for the chat template, as a JSON object");
   command->add_option("--max-new-tokens", options->generate.max_new_tokens, "At most this many")
       ->capture_default_str();
   command->add_option("--temperature", options->generate.temperature, "0: always the likeliest token")

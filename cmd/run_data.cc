@@ -18,10 +18,18 @@
 namespace ftune {
 namespace {
 
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recipe,
-                                                             const Tokenizer& tokenizer) {
-  if (!recipe.data.chat_template && tokenizer.chat_template().empty()) return nullptr;
-  return LoadChatTemplate(recipe.data.chat_template.value_or("auto"), tokenizer, recipe.model.path);
+absl::Status ChooseTemplate(const LoadedRecipe& loaded, RunData& data) {
+  const Recipe& recipe = loaded.recipe;
+  const OrderedJson& variables = recipe.data.chat_template_kwargs;
+  if (!recipe.data.chat_template && variables.empty() && data.tokenizer->chat_template().empty())
+    return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const TemplateText text,
+                         FindTemplate(recipe.data.chat_template.value_or("auto"),
+                                      loaded.At("data.chat_template"), *data.tokenizer, recipe.model.path));
+  FTUNE_ASSIGN_OR_RETURN(data.chat_template, ParseTemplateText(text, data.tokenizer->special(), variables));
+  if (recipe.data.chat_template || !variables.empty())
+    data.own_template = WithVariables(text.source, variables);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -105,7 +113,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
                                 config.vocab_size, " rows for tokens"));
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
-  FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
+  FTUNE_RETURN_IF_ERROR(ChooseTemplate(loaded, data));
   data.stop_ids = StopIds(config, *data.tokenizer);
   PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
                          .memory_will_do = !recipe.data.prepared_path.has_value(),

@@ -24,8 +24,10 @@ namespace ftune {
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
-  std::shared_ptr<const Dataset> train;         // null with data.streaming
-  std::shared_ptr<const Dataset> evaluation;    // null where there is none
+  // The text of a template that goes with the result: one that the tokenizer's files do not have. Else empty.
+  std::string own_template;
+  std::shared_ptr<const Dataset> train;       // null with data.streaming
+  std::shared_ptr<const Dataset> evaluation;  // null where there is none
   PreparedStore train_store;
   PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
   std::vector<std::string> notes;  // what a user should be told

@@ -261,6 +261,9 @@ SampleOptions ToSampleOptions(const DataSection& data) {
   return {.train_on_inputs = data.train_on_inputs,
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
           .roles_to_train = data.roles_to_train,
+          .split_turns = !data.split_turns   ? SplitTurns::kAuto
+                         : *data.split_turns ? SplitTurns::kAlways
+                                             : SplitTurns::kNever,
           .sequence_len = data.sequence_len,
           .excess_length_strategy = ToExcessTokens(data.excess_length_strategy),
           .truncation_side =

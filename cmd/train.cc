@@ -234,6 +234,7 @@ class TrainRun {
   absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
+    model_.files.chat_template = data_.own_template;
     NameBase(model_plan);
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
     if (data_.added && !data_.added->ids.empty()) {

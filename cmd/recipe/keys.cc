@@ -1,7 +1,10 @@
 // Every key of a recipe: its name, type, aliases and meaning. Its default is the member's initial value in
 // recipe.h.
+#include "base/strings.h"
 #include "cmd/recipe/key_table.h"
 #include "cmd/recipe/mapping_types.h"
+#include "data/template/builtin_templates.h"
+#include "data/template/chat_template.h"
 
 namespace ftune {
 namespace {
@@ -174,8 +177,17 @@ void AddData(KeyTable& table) {
        MakeField("eval", &S::eval, DataSources(0), "Evaluation data, of the same shape."),
        MakeField("val_set_size", &S::val_set_size, CountOrShareType(),
                  "Taken from the training data for evaluation: a share (< 1) or a count."),
-       MakeField("chat_template", &S::chat_template, AutoOr(TextType("a template's file")),
-                 "A Jinja file. auto: the tokenizer's own."),
+       MakeField("chat_template", &S::chat_template,
+                 AutoOr(TextType("a template's name or file, or Jinja text")),
+                 StrCat("One of ", BuiltinTemplateNames(),
+                        "; or a Jinja file; or Jinja text itself. auto: the tokenizer's own.")),
+       MakeField("chat_template_kwargs", &S::chat_template_kwargs, VariablesType(IsConversationVariable),
+                 "Variables for the chat template, such as enable_thinking; a row's own "
+                 "chat_template_kwargs go before them."),
+       MakeField("split_turns", &S::split_turns, AutoOr(BoolType()),
+                 "Make a sample of each learned turn of a conversation, which ends with it. auto: of turns "
+                 "that the template writes otherwise once the conversation goes on; false: refuse such "
+                 "rows."),
        MakeField("train_on_inputs", &S::train_on_inputs, BoolType(),
                  "Learn the prompts too, not only the assistant's turns."),
        MakeField("train_on_turns", &S::train_on_turns,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -139,6 +140,8 @@ struct DataSection {
   std::vector<DataSource> eval;
   CountOrShare val_set_size;
   Auto<std::string> chat_template;  // stays empty: the tokenizer's own
+  nlohmann::ordered_json chat_template_kwargs = nlohmann::ordered_json::object();
+  Auto<bool> split_turns;  // stays empty: where the template writes a turn otherwise later
   bool train_on_inputs = false;
   TrainedTurns train_on_turns = TrainedTurns::kAll;
   std::vector<std::string> roles_to_train = {"assistant"};

@@ -198,6 +198,97 @@ Type<CountOrShare> CountOrShareType() {
       });
 }
 
+namespace {
+
+bool IsIdentifier(std::string_view name) {
+  const auto word = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), word);
+}
+
+// A node as YAML's core schema has it. Nothing where a key is repeated; then an error has been added.
+std::optional<Json> ReadJson(const Node& node, const Where& where) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return Json();
+    case Node::Kind::kScalar: {
+      if (node.quoted) return Json(node.text);
+      const std::string word = Lower(node.text);
+      if (word == "true" || word == "false") return Json(word == "true");
+      if (const auto whole = ParseInteger(node.text)) return Json(*whole);
+      if (const auto number = ParseNumber(node.text)) return Json(*number);
+      return Json(node.text);
+    }
+    case Node::Kind::kList: {
+      Json list = Json::array();
+      for (size_t i = 0; i < node.items.size(); ++i) {
+        std::optional<Json> item = ReadJson(node.items[i], where.Sub(StrCat("[", i, "]")));
+        if (!item) return std::nullopt;
+        list.push_back(*std::move(item));
+      }
+      return list;
+    }
+    case Node::Kind::kMap: {
+      Json map = Json::object();
+      for (const Node::Entry& entry : node.entries) {
+        const Where here = where.Sub("." + entry.key);
+        if (map.contains(entry.key)) {
+          here.Repeated(entry.line, 0, "keep one");
+          return std::nullopt;
+        }
+        std::optional<Json> value = ReadJson(entry.value, here);
+        if (!value) return std::nullopt;
+        map[entry.key] = *std::move(value);
+      }
+      return map;
+    }
+  }
+  return std::nullopt;
+}
+
+Node WriteJson(const Json& value) {
+  if (value.is_null()) return Node();
+  if (value.is_string()) return Node::Text(value.get<std::string>());
+  if (value.is_array()) {
+    std::vector<Node> items;
+    for (const Json& item : value) items.push_back(WriteJson(item));
+    return Node::List(std::move(items));
+  }
+  if (value.is_object()) {
+    Node map = Node::Map();
+    for (const auto& [key, item] : value.items()) map.At(key) = WriteJson(item);
+    return map;
+  }
+  return Node::Plain(value.dump());
+}
+
+}  // namespace
+
+Type<Json> VariablesType(std::function<bool(std::string_view)> reserved) {
+  const std::string expected = "a map of names and values";
+  return {expected, Json{{"type", "object"}},
+          [=](const Node& node, const Where& where) -> std::optional<Json> {
+            if (!node.is_map()) {
+              where.Wrong(node, expected);
+              return std::nullopt;
+            }
+            const size_t errors_before = where.errors->size();
+            for (const Node::Entry& entry : node.entries) {
+              const Where here = where.Sub("." + entry.key);
+              if (!IsIdentifier(entry.key)) {
+                here.Add(entry.line, {.message = "not a name that a template can use",
+                                      .expected = "letters, digits and _, no digit first"});
+              } else if (reserved(entry.key)) {
+                here.Add(entry.line,
+                         {.message = "each conversation sets this variable itself", .hint = "take it out"});
+              }
+            }
+            std::optional<Json> value = ReadJson(node, where);
+            return where.errors->size() == errors_before ? value : std::nullopt;
+          },
+          &WriteJson};
+}
+
 Type<TargetModules> TargetModulesType() {
   const std::string expected = "all-linear, a list of module names, or a regular expression";
   return {

@@ -69,6 +69,8 @@ Type<int64_t> IntType(int64_t min, int64_t max = std::numeric_limits<int64_t>::m
 Type<double> NumberType(Range range);
 Type<double> DurationType();  // seconds, above 0
 Type<CountOrShare> CountOrShareType();
+// A map of variables for a chat template: names, which `reserved` gives none of, and any YAML values.
+Type<Json> VariablesType(std::function<bool(std::string_view)> reserved);
 Type<TargetModules> TargetModulesType();
 Type<ActivationCheckpointing> ActivationCheckpointingType();
 Type<std::string> ScheduleType(std::vector<std::string> names);  // one of them, or a .csv file

@@ -17,6 +17,10 @@ std::vector<uint8_t> TokensInSpans(std::string_view text, std::span<const TextSp
     for (int64_t i = token.begin; inside && i < span->begin; ++i) inside = text[i] == ' ';
     trained.push_back(inside);
   }
+  for (size_t i = tokens.size(); i-- > 2;) {
+    const TextSpan& token = tokens[i - 1];
+    if (token.begin == token.end && tokens[i].begin == token.begin) trained[i - 1] = trained[i];
+  }
   return trained;
 }
 

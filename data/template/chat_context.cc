@@ -106,18 +106,26 @@ Value FromMessages(const OrderedJson& messages) {
   return jinja::MakeList(jinja::ListKind::kList, std::move(values));
 }
 
-jinja::Variables MakeVariables(const ChatInput& input, const SpecialTokens& special) {
+// Further variables; each name is new.
+void AddVariables(const OrderedJson& more, jinja::Variables& variables) {
+  if (!more.is_object()) throw Error("the further variables of a chat template must be an object");
+  for (const auto& [key, json] : more.items()) {
+    if (IsConversationVariable(key))
+      throw Error(StrCat("the variable '", key, "' is set by the conversation and cannot be given again"));
+    const bool given = std::any_of(variables.begin(), variables.end(),
+                                   [&key = key](const auto& entry) { return entry.first == key; });
+    if (!given) variables.emplace_back(key, FromJson(json, {}, 1));
+  }
+}
+
+jinja::Variables MakeVariables(const ChatInput& input, const OrderedJson& defaults,
+                               const SpecialTokens& special) {
   jinja::Variables variables;
   variables.emplace_back("messages", FromMessages(input.messages));
   variables.emplace_back("tools", FromJson(input.tools, {}, 1));
   variables.emplace_back("add_generation_prompt", Value(input.add_generation_prompt));
-  if (!input.extra.is_object()) throw Error("the further variables of a chat template must be an object");
-  for (const auto& [key, json] : input.extra.items()) {
-    if (key == "messages" || key == "tools" || key == "add_generation_prompt") {
-      throw Error(StrCat("the variable '", key, "' is set by the conversation and cannot be given again"));
-    }
-    variables.emplace_back(key, FromJson(json, {}, 1));
-  }
+  AddVariables(input.extra, variables);
+  AddVariables(defaults, variables);
   const auto set_default = [&](const char* name, Value value) {
     const bool given = std::any_of(variables.begin(), variables.end(),
                                    [&](const auto& entry) { return entry.first == name; });
@@ -136,9 +144,14 @@ jinja::Variables MakeVariables(const ChatInput& input, const SpecialTokens& spec
 
 }  // namespace
 
-absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const SpecialTokens& special) {
+bool IsConversationVariable(std::string_view name) {
+  return name == "messages" || name == "tools" || name == "add_generation_prompt";
+}
+
+absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const OrderedJson& defaults,
+                                                   const SpecialTokens& special) {
   try {
-    return MakeVariables(input, special);
+    return MakeVariables(input, defaults, special);
   } catch (const Error& error) {
     ErrorDetail detail;
     detail.message = error.message;

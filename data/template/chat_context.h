@@ -7,8 +7,10 @@
 
 namespace ftune {
 
-// Texts of messages carry their message's index as provenance. An error names the message or key that is not
-// what the OpenAI form allows.
-absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const SpecialTokens& special);
+// Texts of messages carry their message's index as provenance. The conversation's own variables go before
+// `defaults` (an object), those before the special tokens. An error names the message or key that is not what
+// the OpenAI form allows.
+absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const OrderedJson& defaults,
+                                                   const SpecialTokens& special);
 
 }  // namespace ftune

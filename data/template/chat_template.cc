@@ -1,5 +1,6 @@
 #include "data/template/chat_template.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +21,17 @@ absl::Status CheckNotEmpty(const ChatInput& input, const std::string& name) {
   return DataError(std::move(detail));
 }
 
+// A tokenizer may lack a token that the template writes.
+absl::Status ExplainMissingToken(const absl::Status& status) {
+  std::optional<ErrorDetail> detail = DetailOf(status);
+  if (!detail || !detail->message.ends_with("_token' is undefined")) return status;
+  detail->hint =
+      "the tokenizer names no such token: name it in its tokenizer_config.json (for 'ftune template FILE', "
+      "beside "
+      "the messages)";
+  return DataError(*std::move(detail));
+}
+
 }  // namespace
 
 bool IsAssistant(const OrderedJson& message) {
@@ -35,22 +47,27 @@ std::vector<uint8_t> AssistantMessages(const ChatInput& input) {
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
-                                                                const SpecialTokens& special) {
-  return JinjaChatTemplate::Create(source, std::move(name), special, jinja::LocalTime);
+                                                                const SpecialTokens& special,
+                                                                const OrderedJson& variables) {
+  return JinjaChatTemplate::Create(source, std::move(name), special, variables, jinja::LocalTime);
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> JinjaChatTemplate::Create(std::string_view source,
                                                                         std::string name,
                                                                         const SpecialTokens& special,
+                                                                        const OrderedJson& variables,
                                                                         jinja::Clock clock) {
   FTUNE_ASSIGN_OR_RETURN(jinja::Template compiled, jinja::Template::Parse(source, std::move(name)));
-  return std::unique_ptr<ChatTemplate>(new JinjaChatTemplate(std::move(compiled), special, std::move(clock)));
+  return std::unique_ptr<ChatTemplate>(
+      new JinjaChatTemplate(std::move(compiled), special, variables, std::move(clock)));
 }
 
 absl::StatusOr<jinja::Text> JinjaChatTemplate::RenderText(const ChatInput& input,
                                                           bool track_provenance) const {
-  FTUNE_ASSIGN_OR_RETURN(jinja::Variables variables, MakeChatVariables(input, special_));
-  return template_.Render(std::move(variables), track_provenance, clock_);
+  FTUNE_ASSIGN_OR_RETURN(jinja::Variables variables, MakeChatVariables(input, variables_, special_));
+  absl::StatusOr<jinja::Text> text = template_.Render(std::move(variables), track_provenance, clock_);
+  if (!text.ok()) return ExplainMissingToken(text.status());
+  return text;
 }
 
 absl::StatusOr<std::string> JinjaChatTemplate::Render(const ChatInput& input) const {

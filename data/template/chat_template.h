@@ -60,8 +60,14 @@ class ChatTemplate {
 };
 
 // `source` is Jinja text; `name` is used in messages (a file or "tokenizer_config.json"). Parse errors name
-// the line. bos/eos/pad/unk texts become the template's variables bos_token, eos_token, …
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
-                                                                const SpecialTokens& special);
+// the line. bos/eos/pad/unk texts become the template's variables bos_token, eos_token, …; `variables` (an
+// object) are further ones (enable_thinking …), before which ChatInput::extra goes.
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(
+    std::string_view source, std::string name, const SpecialTokens& special,
+    const OrderedJson& variables = OrderedJson::object());
+
+// Whether the conversation itself sets that variable (messages, tools, add_generation_prompt), so that
+// nothing else may.
+bool IsConversationVariable(std::string_view name);
 
 }  // namespace ftune

@@ -17,6 +17,7 @@ class Budget {
   static constexpr size_t kMaxTextBytes = size_t{1} << 26;
   static constexpr int64_t kMaxItems = 1'000'000;  // of one list
   static constexpr int64_t kMaxRange = 100'000;    // the sandbox's own MAX_RANGE
+  static constexpr size_t kBytesPerStep = 64;
   static constexpr int kMaxEvaluationDepth = 800;  // nested evaluations and calls on the stack
   static constexpr int kMaxValueDepth = 200;       // nesting of lists and dicts
 
@@ -24,6 +25,8 @@ class Budget {
     steps_ += count;
     if (steps_ > kMaxSteps) throw Error("the template runs too long (more than 5 million steps)");
   }
+  // For what walks over so much text.
+  void Read(size_t bytes) { Step(static_cast<int64_t>(bytes / kBytesPerStep)); }
   void Allocate(int64_t bytes) {
     bytes_ += bytes;
     if (bytes_ > kMaxBytes) throw Error("the template uses too much memory (more than 1 GiB of values)");

@@ -15,6 +15,7 @@ class JinjaChatTemplate : public ChatTemplate {
   // As ParseChatTemplate; `clock` is what strftime_now reads.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Create(std::string_view source, std::string name,
                                                               const SpecialTokens& special,
+                                                              const OrderedJson& variables,
                                                               jinja::Clock clock);
 
   absl::StatusOr<std::string> Render(const ChatInput& input) const override;
@@ -23,13 +24,15 @@ class JinjaChatTemplate : public ChatTemplate {
                                                std::span<const uint8_t> wanted) const override;
 
  private:
-  JinjaChatTemplate(jinja::Template compiled, const SpecialTokens& special, jinja::Clock clock)
-      : template_(std::move(compiled)), special_(special), clock_(std::move(clock)) {}
+  JinjaChatTemplate(jinja::Template compiled, const SpecialTokens& special, const OrderedJson& variables,
+                    jinja::Clock clock)
+      : template_(std::move(compiled)), special_(special), variables_(variables), clock_(std::move(clock)) {}
 
   absl::StatusOr<jinja::Text> RenderText(const ChatInput& input, bool track_provenance) const;
 
   jinja::Template template_;
   SpecialTokens special_;
+  OrderedJson variables_;
   jinja::Clock clock_;
 };
 

@@ -9,6 +9,17 @@
 #include "data/template/jinja_operators.h"
 
 namespace ftune::jinja {
+namespace {
+
+// Filters and tests walk over the texts they are given.
+void ChargeTexts(const Value& value, const Args& args, Budget& budget) {
+  if (value.IsString()) budget.Read(value.AsBytes().size());
+  for (const Value& argument : args.positional) {
+    if (argument.IsString()) budget.Read(argument.AsBytes().size());
+  }
+}
+
+}  // namespace
 
 Value Interpreter::Evaluate(const Expr& expr, const ScopePtr& scope) {
   const DepthGuard guard(*this);
@@ -18,6 +29,7 @@ Value Interpreter::Evaluate(const Expr& expr, const ScopePtr& scope) {
       // A literal inside a message's loop iteration belongs to that message, wherever it is printed in the
       // end.
       if (track_ && turn_ >= 0 && expr.constant.IsString()) {
+        budget_.Read(expr.constant.AsBytes().size());
         return Value(Text(expr.constant.AsBytes(), Tag{.turn = turn_}));
       }
       return expr.constant;
@@ -206,12 +218,14 @@ Value Interpreter::Call(const Value& callee, Args& args) {
 Value Interpreter::CallFilter(std::string_view name, const Value& value, Args& args) {
   const FilterFunction filter = FindFilter(name);
   if (filter == nullptr) throw Error(StrCat("No filter named '", name, "'."));
+  ChargeTexts(value, args, budget_);
   return filter(*this, value, args);
 }
 
 bool Interpreter::CallTest(std::string_view name, const Value& value, Args& args) {
   const TestFunction test = FindTest(name);
   if (test == nullptr) throw Error(StrCat("No test named '", name, "'."));
+  ChargeTexts(value, args, budget_);
   return test(*this, value, args);
 }
 

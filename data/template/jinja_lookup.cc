@@ -86,6 +86,7 @@ std::optional<Value> PythonItem(const Value& object, const Value& key, Budget& b
   if (!key.IsIntegral()) return std::nullopt;
   const bool indexable = object.IsString() || (object.IsList() && object.AsList().Indexable());
   if (!indexable) return std::nullopt;
+  if (object.IsString()) budget.Read(object.AsBytes().size());
   const int64_t length = Length(object);
   const int64_t index = key.AsInt() < 0 ? key.AsInt() + length : key.AsInt();
   if (index < 0 || index >= length) return std::nullopt;
@@ -141,11 +142,11 @@ Text SliceText(const Text& text, const SliceBounds& bounds, Budget& budget) {
     const size_t length = OffsetOfCodePoint(std::string_view(bytes).substr(begin), bounds.end - bounds.begin);
     return text.Range(begin, begin + length);
   }
+  Budget::CheckItems(static_cast<int64_t>(CountCodePoints(bytes)));
   std::vector<size_t> offsets;
   char32_t c;
   for (size_t pos = 0; pos < bytes.size(); pos = NextCodePoint(bytes, pos, &c)) offsets.push_back(pos);
   offsets.push_back(bytes.size());
-  budget.Step(static_cast<int64_t>(offsets.size() / 16));
   Text out;
   for (int64_t i : SelectedIndices(bounds)) out.AppendRange(text, offsets[i], offsets[i + 1]);
   return out;
@@ -183,6 +184,7 @@ Value Interpreter::EvaluateSlice(const Value& object, const Expr& slice, const S
   if (object.IsUndefined()) throw Error(object.AsUndefined().message);
   const bool sliceable = object.IsString() || (object.IsList() && object.AsList().Indexable());
   if (!sliceable) throw Error(StrCat("'", TypeName(object), "' object cannot be sliced"));
+  if (object.IsString()) budget_.Read(object.AsBytes().size());
   const SliceBounds resolved = ResolveSlice(bounds[0], bounds[1], bounds[2], Length(object));
   if (object.IsString()) return Make(SliceText(object.AsText(), resolved, budget_));
   const List& list = object.AsList();

@@ -105,6 +105,13 @@ class Parser {
       t_.Take();
       return stmt;
     }
+    for (const std::string_view tag : {"include", "import", "from", "extends"}) {
+      if (token.IsName(tag)) {
+        t_.Fail(
+            StrCat("the tag '", tag,
+                   "' is not allowed: a chat template is one text and can take in no other, itself least"));
+      }
+    }
     if (token.kind == TokenKind::kName) t_.Fail(StrCat("Encountered unknown tag '", token.text, "'"));
     t_.Fail(StrCat("expected a tag name, found ", token.Describe()));
   }

@@ -17,8 +17,8 @@ namespace {
 
 Value MakeGenerator(std::vector<Value> items) { return MakeList(ListKind::kGenerator, std::move(items)); }
 
-Value LowerCased(const Value& value) {
-  return value.IsString() ? Value(MapBytes(value.AsText(), ToLower)) : value;
+Value LowerCased(Interpreter& in, const Value& value) {
+  return value.IsString() ? in.Make(MapBytes(value.AsText(), ToLower)) : value;
 }
 
 // "a.b.0": the keys to follow from an item. A whole number is one key; nothing leads to the item itself.
@@ -96,7 +96,11 @@ Value JoinFilter(Interpreter& in, const Value& value, Args& args) {
   const ArgReader reader("filter 'join'", args, {"d", "attribute"});
   const AttributePath path(reader.Get(1));
   std::vector<Text> parts;
-  for (Value& item : Iterate(value, in.budget())) parts.push_back(in.ToStr(path.Follow(in, std::move(item))));
+  size_t size = 0;
+  for (Value& item : Iterate(value, in.budget())) {
+    parts.push_back(in.ToStr(path.Follow(in, std::move(item))));
+    Budget::CheckText(size += parts.back().size());
+  }
   return in.Make(Join(reader.Given(0) ? in.ToStr(reader.Required(0)) : Text(), parts));
 }
 
@@ -215,7 +219,7 @@ Value Sort(Interpreter& in, const Value& value, Args& args) {
     std::vector<Value> key;
     for (const AttributePath& path : paths) {
       const Value part = path.Follow(in, item);
-      key.push_back(case_sensitive ? part : LowerCased(part));
+      key.push_back(case_sensitive ? part : LowerCased(in, part));
     }
     keys.push_back(MakeList(ListKind::kList, std::move(key)));
   }
@@ -231,7 +235,7 @@ Value DictSort(Interpreter& in, const Value& value, Args& args) {
   std::vector<Value> keys;
   for (const auto& [key, held] : value.AsDict().entries) {
     const Value& sorted_by = by == "key" ? key : held;
-    keys.push_back(reader.Bool(0, false) ? sorted_by : LowerCased(sorted_by));
+    keys.push_back(reader.Bool(0, false) ? sorted_by : LowerCased(in, sorted_by));
     items.push_back(MakeList(ListKind::kTuple, {key, held}));
   }
   return MakeList(ListKind::kList, SortBy(in, std::move(items), keys, reader.Bool(2, false)));
@@ -244,7 +248,7 @@ Value Unique(Interpreter& in, const Value& value, Args& args) {
   std::vector<Value> seen;
   for (const Value& item : Iterate(value, in.budget())) {
     Value key = path.Follow(in, item);
-    if (!reader.Bool(0, false)) key = LowerCased(key);
+    if (!reader.Bool(0, false)) key = LowerCased(in, key);
     const bool known =
         std::any_of(seen.begin(), seen.end(), [&](const Value& s) { return Equals(s, key, in.budget()); });
     if (known) continue;
@@ -262,7 +266,7 @@ Value Extreme(Interpreter& in, const Value& value, Args& args) {
   if (items.empty()) return Value::MakeUndefined("No aggregated item, sequence was empty.");
   const auto key_of = [&](const Value& item) {
     const Value key = path.Follow(in, item);
-    return reader.Bool(0, false) ? key : LowerCased(key);
+    return reader.Bool(0, false) ? key : LowerCased(in, key);
   };
   size_t best = 0;
   Value best_key = key_of(items[0]);
@@ -331,7 +335,7 @@ Value GroupBy(Interpreter& in, const Value& value, Args& args) {
   const AttributePath path(&reader.Required(0));
   const auto key_of = [&](const Value& item) {
     const Value key = path.Follow(in, item, reader.Get(1));
-    return reader.Bool(2, false) ? key : LowerCased(key);
+    return reader.Bool(2, false) ? key : LowerCased(in, key);
   };
   std::vector<Value> items = Iterate(value, in.budget());
   std::vector<Value> keys;

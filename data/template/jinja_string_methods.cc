@@ -128,11 +128,13 @@ Value ReplaceMethod(Interpreter& in, const Text& self, Args& args) {
 Value JoinMethod(Interpreter& in, const Text& self, Args& args) {
   const ArgReader reader("join", args, {"iterable"}, 1);
   std::vector<Text> parts;
+  size_t size = 0;
   for (const Value& item : Iterate(reader.Required(0), in.budget())) {
     if (!item.IsString()) {
       throw Error(
           StrCat("sequence item ", parts.size(), ": expected str instance, ", TypeName(item), " found"));
     }
+    Budget::CheckText(size += item.AsBytes().size());
     parts.push_back(item.AsText());
   }
   return in.Make(Join(self, parts));
@@ -270,6 +272,10 @@ std::optional<Value> FindStringMethod(const Value& self, std::string_view name) 
   auto callable = std::make_shared<Callable>();
   callable->name = std::string(name);
   callable->call = [self, method = found->second](Interpreter& in, Args& args) {
+    in.budget().Read(self.AsBytes().size());
+    for (const Value& argument : args.positional) {
+      if (argument.IsString()) in.budget().Read(argument.AsBytes().size());
+    }
     return method(in, self.AsText(), args);
   };
   return Value(CallablePtr(std::move(callable)));

@@ -8,8 +8,9 @@
 namespace ftune::jinja {
 namespace {
 
+// `characters` is sorted.
 bool InSet(char32_t c, const std::optional<std::u32string>& characters) {
-  return characters.has_value() ? characters->find(c) != std::u32string::npos : IsSpace(c);
+  return characters.has_value() ? std::binary_search(characters->begin(), characters->end(), c) : IsSpace(c);
 }
 
 std::u32string Decode(std::string_view s) {
@@ -33,6 +34,7 @@ std::vector<std::pair<size_t, size_t>> Words(std::string_view s) {
       inside = false;
     } else if (!inside) {
       words.emplace_back(pos, next);
+      Budget::CheckItems(static_cast<int64_t>(words.size()));
       inside = true;
     } else {
       words.back().second = next;
@@ -68,6 +70,7 @@ std::vector<size_t> FindCuts(std::string_view s, std::string_view separator, int
        at != std::string_view::npos && (limit < 0 || static_cast<int64_t>(cuts.size()) < limit);
        at = FindText(s, separator, at + separator.size())) {
     cuts.push_back(at);
+    Budget::CheckItems(static_cast<int64_t>(cuts.size()));
   }
   return cuts;
 }
@@ -79,8 +82,11 @@ bool IsLineEnd(char32_t c) {
 }  // namespace
 
 Text Strip(const Text& text, Side side, const std::optional<std::string>& characters) {
-  const std::optional<std::u32string> set =
-      characters.has_value() ? std::optional<std::u32string>(Decode(*characters)) : std::nullopt;
+  std::optional<std::u32string> set;
+  if (characters.has_value()) {
+    set = Decode(*characters);
+    std::sort(set->begin(), set->end());
+  }
   const std::string_view s = text.bytes();
   size_t begin = 0;
   char32_t c;
@@ -137,6 +143,7 @@ std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
     if (IsLineEnd(c)) {
       if (c == '\r' && next < s.size() && s[next] == '\n') ++next;
       out.push_back(text.Range(begin, keep_ends ? next : pos));
+      Budget::CheckItems(static_cast<int64_t>(out.size()));
       begin = next;
     }
     pos = next;

@@ -11,11 +11,14 @@
 namespace ftune::jinja {
 namespace {
 
-// Statuses carry JSON, which takes no malformed UTF-8; a broken template may quote some.
+// Statuses carry JSON, which takes no malformed UTF-8; a broken template may quote some, or quote without
+// end.
 std::string Printable(std::string_view text) {
+  constexpr size_t kMaxBytes = 2000;
   std::string out;
   char32_t c;
   for (size_t pos = 0; pos < text.size();) {
+    if (pos > kMaxBytes) return out + "…";
     pos = NextCodePoint(text, pos, &c);
     AppendUtf8(c, &out);
   }

@@ -29,6 +29,12 @@ bool NumbersEqual(const Value& a, const Value& b) {
   return a.AsDouble() == b.AsDouble();
 }
 
+bool TextsEqual(const std::string& a, const std::string& b, Budget& budget) {
+  if (a.size() != b.size()) return false;
+  budget.Read(a.size());
+  return a == b;
+}
+
 bool ListsEqual(const List& a, const List& b, Budget& budget) {
   if (&a == &b) return true;
   const bool comparable = a.kind == b.kind && a.kind != ListKind::kGenerator && a.kind != ListKind::kValues;
@@ -108,8 +114,11 @@ const Value* Dict::Find(std::string_view key) const {
 
 const Value* Dict::Find(const Value& key, Budget& budget) const {
   budget.Step(static_cast<int64_t>(entries.size() / 16));
-  if (key.IsString()) return Find(key.AsBytes());
   for (const auto& [k, value] : entries) {
+    if (key.IsString()) {
+      if (k.IsString() && TextsEqual(k.AsBytes(), key.AsBytes(), budget)) return &value;
+      continue;
+    }
     if (Equals(k, key, budget)) return &value;
   }
   return nullptr;
@@ -186,7 +195,7 @@ bool Equals(const Value& a, const Value& b, Budget& budget) {
   if (a.IsUndefined() || b.IsUndefined()) return a.IsUndefined() && b.IsUndefined();
   if (a.IsNone() || b.IsNone()) return a.IsNone() && b.IsNone();
   if (a.IsNumber() && b.IsNumber()) return NumbersEqual(a, b);
-  if (a.IsString() && b.IsString()) return a.AsBytes() == b.AsBytes();
+  if (a.IsString() && b.IsString()) return TextsEqual(a.AsBytes(), b.AsBytes(), budget);
   if (a.IsList() && b.IsList()) return ListsEqual(a.AsList(), b.AsList(), budget);
   if (a.IsDict() && b.IsDict()) return DictsEqual(a.AsDict(), b.AsDict(), budget);
   return a.Identity() != nullptr && a.Identity() == b.Identity();
@@ -198,8 +207,10 @@ bool Less(const Value& a, const Value& b, Budget& budget) {
   if (b.IsUndefined()) ThrowUndefined(b);
   if (a.IsIntegral() && b.IsIntegral()) return a.AsInt() < b.AsInt();
   if (a.IsNumber() && b.IsNumber()) return a.AsDouble() < b.AsDouble();
-  // UTF-8 sorts as its code points do.
-  if (a.IsString() && b.IsString()) return a.AsBytes() < b.AsBytes();
+  if (a.IsString() && b.IsString()) {
+    budget.Read(std::min(a.AsBytes().size(), b.AsBytes().size()));
+    return a.AsBytes() < b.AsBytes();  // UTF-8 sorts as its code points do
+  }
   if (a.IsList() && b.IsList() && a.AsList().kind == b.AsList().kind &&
       (a.AsList().kind == ListKind::kList || a.AsList().kind == ListKind::kTuple)) {
     const auto& x = a.AsList().items;
@@ -218,7 +229,7 @@ bool Contains(const Value& haystack, const Value& needle, Budget& budget) {
     if (!needle.IsString()) {
       throw Error(StrCat("'in <string>' requires string as left operand, not ", TypeName(needle)));
     }
-    budget.Step(static_cast<int64_t>(haystack.AsBytes().size() / 256));
+    budget.Read(haystack.AsBytes().size());
     return FindText(haystack.AsBytes(), needle.AsBytes()) != std::string::npos;
   }
   if (haystack.IsDict()) return haystack.AsDict().Find(needle, budget) != nullptr;
@@ -243,6 +254,7 @@ std::vector<Value> Iterate(const Value& value, Budget& budget) {
     for (const auto& entry : value.AsDict().entries) out.push_back(entry.first);
   } else if (value.IsString()) {
     const Text& text = value.AsText();
+    budget.Read(text.size());
     Budget::CheckItems(Length(value));
     char32_t c;
     for (size_t pos = 0; pos < text.size();) {

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/gguf.h"
 #include "base/strings.h"
+#include "data/tokenizer/tokenizer_config.h"
 #include "engine/format/families.h"
 #include "engine/format/gguf_rope.h"
 #include "engine/format/gguf_tokenizer_writer.h"
@@ -156,23 +158,44 @@ absl::StatusOr<const Family*> CheckGgufFamily(const ModelConfig& config, const s
   return &family;
 }
 
+namespace {
+
+constexpr std::string_view kTemplate = "tokenizer.chat_template";
+
+// The tokenizer that goes with the weights; SentencePiece's model may be with the base alone.
+std::filesystem::path TokenizerFolder(const ModelFiles& base) {
+  constexpr char kModel[] = "tokenizer.model";
+  const std::filesystem::path& separate = base.tokenizer_folder;
+  if (separate.empty() || (Exists(base.path / kModel) && !Exists(separate / kModel))) return base.path;
+  return separate;
+}
+
+}  // namespace
+
 absl::Status AddGgufMetadata(const ModelFiles& base, const Family& family, DType dtype,
                              GgufMetadata& metadata) {
   AddGeneral(base, family, dtype, metadata);
   if (!base.is_gguf) {
     AddArchitecture(base.config, family, metadata);
-    return AddTokenizer(base.path, base.config, metadata);
+    return AddTokenizer(TokenizerFolder(base), base.config, metadata);
+  }
+  // An adapter's tokenizer may have another template than the base's.
+  TokenizerConfig own;
+  if (!base.tokenizer_folder.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(own, ReadTokenizerConfig(base.tokenizer_folder));
   }
   FTUNE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(base.path));
   const auto copy = [&](std::string_view prefix) {
     for (const GgufEntry& entry : file.entries()) {
       const bool ours = std::find(kOfTheFile.begin(), kOfTheFile.end(), entry.key) != kOfTheFile.end();
-      if (entry.key.starts_with(prefix) && !ours) metadata.Add(entry);
+      const bool replaced = entry.key == kTemplate && !own.chat_template.empty();
+      if (entry.key.starts_with(prefix) && !ours && !replaced) metadata.Add(entry);
     }
   };
   copy("general.");
   AddArchitecture(base.config, family, metadata);
   copy("tokenizer.");
+  if (!own.chat_template.empty()) metadata.Add(kTemplate, own.chat_template);
   return absl::OkStatus();
 }
 

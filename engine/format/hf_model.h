@@ -22,6 +22,8 @@ struct ModelFiles {
   std::string config_json;  // the text of config.json; empty for GGUF
   // Where the tokenizer's files are, if not with the model: it has tokens that the model's has not.
   std::filesystem::path tokenizer_folder;
+  // A chat template's text to write with the tokenizer in place of its own; empty: none.
+  std::string chat_template;
   bool text_only = false;  // the text part of a multimodal model; config_json is then that part's
 };
 

@@ -20,9 +20,15 @@ namespace {
 
 constexpr char kConfigFile[] = "config.json";
 constexpr char kGenerationFile[] = "generation_config.json";
-constexpr std::array<const char*, 8> kTokenizerFiles = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "merges.txt",     "tokenizer.model",       "chat_template.jinja"};
+constexpr char kTemplateFile[] = "chat_template.jinja";  // goes before tokenizer_config.json's template
+constexpr std::array<const char*, 8> kTokenizerFiles = {"tokenizer.json",
+                                                        "tokenizer_config.json",
+                                                        "special_tokens_map.json",
+                                                        "added_tokens.json",
+                                                        "vocab.json",
+                                                        "merges.txt",
+                                                        "tokenizer.model",
+                                                        kTemplateFile};
 constexpr std::string_view kHeadWeight = "lm_head.weight";
 
 absl::Status CopyIfThere(const std::filesystem::path& from, const std::filesystem::path& to,
@@ -55,7 +61,9 @@ absl::Status CheckNotBase(const ModelFiles& base, const std::filesystem::path& f
 
 }  // namespace
 
-absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder) {
+namespace {
+
+absl::Status CopyTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder) {
   const bool separate = !base.tokenizer_folder.empty();
   if (separate || !base.is_gguf) {
     const std::filesystem::path& from = separate ? base.tokenizer_folder : base.path;
@@ -66,6 +74,14 @@ absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::
   FTUNE_ASSIGN_OR_RETURN(const TokenizerFiles files, MakeTokenizerFiles(file));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / "tokenizer.json", files.tokenizer_json));
   return WriteFileAtomic(folder / "tokenizer_config.json", files.tokenizer_config_json);
+}
+
+}  // namespace
+
+absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder) {
+  FTUNE_RETURN_IF_ERROR(CopyTokenizerFiles(base, folder));
+  if (base.chat_template.empty()) return absl::OkStatus();
+  return WriteFileAtomic(folder / kTemplateFile, base.chat_template);
 }
 
 absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& folder,

@@ -25,7 +25,8 @@ absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& f
                           std::span<const OutputTensor> tensors,
                           int64_t max_shard_bytes = kDefaultShardBytes);
 
-// The tokenizer's part of it: what an adapter's folder gets too.
+// The tokenizer's part of it: what an adapter's folder gets too. With base.chat_template as its template,
+// where there is one.
 absl::Status WriteTokenizerFiles(const ModelFiles& base, const std::filesystem::path& folder);
 
 }  // namespace ftune

@@ -55,9 +55,9 @@ absl::StatusOr<std::vector<PeftAdapter>> OpenAdapters(const LoadModelOptions& op
 absl::Status GrowVocabulary(const LoadModelOptions& options, std::vector<PeftAdapter>& adapters,
                             ModelFiles& files) {
   files.tokenizer_folder = options.tokenizer_folder;
-  if (files.tokenizer_folder.empty() && !options.adapters.empty() &&
-      Exists(options.adapters.back() / "tokenizer.json")) {
-    files.tokenizer_folder = options.adapters.back();
+  if (files.tokenizer_folder.empty() && !options.adapters.empty()) {
+    const std::filesystem::path& last = options.adapters.back();
+    if (Exists(last / "tokenizer.json") || Exists(last / "tokenizer.model")) files.tokenizer_folder = last;
   }
   const ModuleNames& names = files.config.architecture->names;
   const std::vector<std::string> ends = {StrCat(names.embedding, ".weight"), StrCat(names.head, ".weight")};

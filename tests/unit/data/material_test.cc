@@ -27,7 +27,9 @@ std::optional<Model> LoadModel(const std::string& tokenizer, const std::string& 
   auto loaded = LoadTokenizer(folder);
   INFO(std::string(loaded.status().message()));
   REQUIRE(loaded.ok());
-  auto parsed = ReadChatTemplate(jinja, (*loaded)->special());
+  const auto text = FindTemplate(jinja.string(), {});
+  REQUIRE(text.ok());
+  auto parsed = ParseChatTemplate(text->source, text->name, (*loaded)->special());
   INFO(std::string(parsed.status().message()));
   REQUIRE(parsed.ok());
   return Model{*std::move(loaded), *std::move(parsed)};

@@ -26,6 +26,14 @@ TEST_CASE("a space before the span belongs to the word") {
   CHECK(TokensInSpans(text, Spans{{8, 12}, {7, 12}, {6, 12}, {7, 9}}, span) == Flags{1, 1, 0, 0});
 }
 
+TEST_CASE("a token without text goes with the one before which it was put") {
+  const std::string text = "<s>1<s>2";
+  const Spans tokens = {{0, 0}, {0, 3}, {3, 3}, {3, 4}, {4, 7}, {7, 7}, {7, 7}, {7, 8}, {8, 8}};
+  CHECK(TokensInSpans(text, tokens, Spans{{3, 7}}) == Flags{0, 0, 1, 1, 1, 0, 0, 0, 0});
+  CHECK(TokensInSpans(text, tokens, Spans{{7, 8}}) == Flags{0, 0, 0, 0, 0, 1, 1, 1, 0});
+  CHECK(TokensInSpans(text, tokens, Spans{{0, 8}}) == Flags{0, 1, 1, 1, 1, 1, 1, 1, 0});
+}
+
 TEST_CASE("several spans, and bytes of one character") {
   const std::string text = "aüb·c";  // a 1, ü 2, b 1, · 2, c 1
   const Spans spans = {{1, 3}, {4, 6}};

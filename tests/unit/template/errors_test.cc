@@ -22,6 +22,10 @@ TEST_CASE("errors: the template's name, the line, and what") {
   CheckError("a\n{{ 'x'|nosuch }}", "test.jinja:2: error: No filter named 'nosuch'.");
   CheckError("\n\n{{ 'x' is nosuch }}", "test.jinja:3: error: No test named 'nosuch'.");
   CheckError("\n{% nosuch %}", "test.jinja:2: error: Encountered unknown tag 'nosuch'");
+  for (const std::string tag :
+       {"include 'test.jinja'", "import 'x' as y", "from 'x' import y", "extends 'x'"})
+    CheckError("\n{% " + tag + " %}",
+               "test.jinja:2: error: the tag '" + tag.substr(0, tag.find(' ')) + "' is not allowed");
   CheckError("\n{% for x in y %}\n",
              "test.jinja:2: error: unexpected end of template: '{% for %}' is never closed");
   CheckError("{{ messages[0].nope.x }}", "'dict object' has no attribute 'nope'");
@@ -93,7 +97,7 @@ TEST_CASE("limits: hostile templates end in an error") {
       "%}",
       "64 MiB");
   CheckError(
-      "{% set ns = namespace(x='x' * 50000000) %}{% for i in range(99) %}{% set ns.x = ns.x[1:] %}{% endfor "
+      "{% set ns = namespace(x='x' * 50000000) %}{% for i in range(99) %}{% set ns.y = ns.x ~ i %}{% endfor "
       "%}",
       "too much memory");
   CheckError("{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}",
@@ -105,6 +109,20 @@ TEST_CASE("limits: hostile templates end in an error") {
   CheckError(shared + "{{ ns.x == ns.y }}", "runs too long");
   CheckError(shared + "{{ ns.x }}", "error:");
   CheckError(shared + "{{ ns.x|tojson }}", "error:");
+  // Few steps over much text, and many texts that are one in memory.
+  for (const std::string expression :
+       {"x == y", "x < y", "x|length == 3", "x[:-1]", "x.count('y')", "'y' in x", "[x, y]|unique|list"}) {
+    CheckError("{% set x = 'x' * 3000000 %}{% set y = 'x' * 3000000 %}{% for i in range(99999) %}{% if " +
+                   expression + " %}{% endif %}{% endfor %}",
+               "test.jinja:1: error: the template ");
+  }
+  CheckError("{{ (['x' * 60000000] * 1000000)|join }}", "64 MiB");
+  CheckError("{{ ''.join(['x' * 60000000] * 1000000) }}", "64 MiB");
+  CheckError("{{ ('a ' * 30000000).split() }}", "more than a million items");
+  CheckError("{{ ('a\\n' * 30000000).splitlines() }}", "more than a million items");
+  CheckError("{{ ('a' * 30000000).split('a') }}", "more than a million items");
+  CheckError("{{ ('a' * 30000000)[::-1] }}", "more than a million items");
+  CHECK(RenderOrError("{{ raise_exception('é' * 30000000) }}", Question()).size() < 5000);
   // Namespaces that hold each other are freed all the same (the leak checker watches).
   CHECK(RenderOrError("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}ok",
                       Question()) == "ok");

@@ -1,7 +1,9 @@
 // Renderings and marked spans equal transformers', to the byte. Fixtures: tests/golden/template_golden.py.
 #include <cstdint>
 #include <map>
+#include <utility>
 
+#include "data/template/builtin_templates.h"
 #include "tests/unit/template/template_test_util.h"
 
 namespace ftune {
@@ -90,6 +92,17 @@ void CheckConversations(const OrderedJson& cases, SourceOf source_of) {
   }
 }
 
+// A template's variables, as one object.
+ChatInput InputOf(OrderedJson variables) {
+  ChatInput input;
+  input.messages = variables["messages"];
+  if (variables.contains("tools")) input.tools = variables["tools"];
+  input.add_generation_prompt = variables.value("add_generation_prompt", false);
+  for (const char* key : {"messages", "tools", "add_generation_prompt"}) variables.erase(key);
+  input.extra = std::move(variables);
+  return input;
+}
+
 TEST_CASE("golden: the language, piece by piece") {
   const OrderedJson fixture = ReadFixture("snippets.json");
   REQUIRE(fixture["cases"].size() > 700);
@@ -110,12 +123,35 @@ TEST_CASE("golden: our own templates") {
   CheckConversations(fixture["cases"], test::OwnTemplate);
 }
 
+TEST_CASE("golden: the built-in templates") {
+  const OrderedJson fixture = ReadFixture("builtin.json");
+  REQUIRE(fixture["cases"].size() > 200);
+  CheckConversations(fixture["cases"],
+                     [](const std::string& name) { return std::string(*FindBuiltinTemplate(name)); });
+}
+
 TEST_CASE("golden: real models' templates") {
   const OrderedJson fixture = ReadFixture("material.json");
   REQUIRE(fixture["cases"].size() > 1000);
   if (!test::HasMaterial(static_cast<int>(fixture["cases"].size()))) return;
   CheckConversations(fixture["cases"],
                      [](const std::string& name) { return test::ReadFile(test::MaterialDir() / name); });
+}
+
+TEST_CASE("golden: minja's conversations with real models' templates") {
+  const OrderedJson fixture = ReadFixture("contexts.json");
+  REQUIRE(fixture["cases"].size() > 50);
+  if (!test::HasMaterial(static_cast<int>(fixture["cases"].size()))) return;
+  for (const OrderedJson& expected : fixture["cases"]) {
+    const auto name = expected["template"].get<std::string>();
+    const auto context = expected["context"].get<std::string>();
+    CAPTURE(name);
+    CAPTURE(context);
+    const auto parsed = Parse(test::ReadFile(test::MaterialDir() / name), SpecialTokens{});
+    REQUIRE_MESSAGE(parsed.ok(), parsed.status().message());
+    CheckAgainst(expected, (*parsed)->Render(InputOf(OrderedJson::parse(
+                               test::ReadFile(test::MaterialDir() / "contexts" / context)))));
+  }
 }
 
 TEST_CASE("golden: huggingface.js's cases") {
@@ -128,15 +164,9 @@ TEST_CASE("golden: huggingface.js's cases") {
     const OrderedJson& vector = vectors[expected["index"].get<size_t>()];
     CAPTURE(vector["name"].get<std::string>());
     REQUIRE(vector["name"] == expected["name"]);
-    ChatInput input;
-    input.extra = vector["data"];
-    input.messages = input.extra["messages"];
-    if (input.extra.contains("tools")) input.tools = input.extra["tools"];
-    input.add_generation_prompt = input.extra.value("add_generation_prompt", false);
-    for (const char* key : {"messages", "tools", "add_generation_prompt"}) input.extra.erase(key);
     const auto parsed = Parse(vector["template"].get<std::string>(), SpecialTokens{});
     REQUIRE_MESSAGE(parsed.ok(), parsed.status().message());
-    CheckAgainst(expected, (*parsed)->Render(input));
+    CheckAgainst(expected, (*parsed)->Render(InputOf(vector["data"])));
   }
 }
 

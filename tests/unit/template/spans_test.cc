@@ -234,44 +234,5 @@ TEST_CASE("spans: real models' templates") {
         List{{1, "<|channel|>final<|message|> yes<|end|>"}, {3, "<|channel|>final<|message|>yes<|return|>"}});
 }
 
-// TRL ships some templates twice, the second time with {% generation %}: two independent ways to the same
-// spans.
-TEST_CASE("spans: templates agree with their {% generation %} variants") {
-  const std::vector<std::string> names = {"gemma",  "gemma3", "gptoss",
-                                          "llama3", "phi3",   "qwen3_instruct_2507"};
-  if (!test::HasMaterial(static_cast<int>(names.size()))) return;
-  const OrderedJson conversations = test::ReadFixture("conversations.json")["head"]["conversations"];
-  for (const std::string& name : names) {
-    int compared = 0;
-    for (const auto& [key, conversation] : conversations.items()) {
-      CAPTURE(name);
-      CAPTURE(key);
-      const auto parse = [&](const std::string& suffix) {
-        return *Parse(test::ReadFile(test::MaterialDir() / "jinja" / "trl" / (name + suffix)));
-      };
-      const ChatInput input = Conversation(conversation["messages"]);
-      const auto plain = parse(".jinja")->RenderWithSpans(input, AssistantMessages(input));
-      const auto marked = parse("_training.jinja")->RenderWithSpans(input, AssistantMessages(input));
-      if (!plain.ok() || !marked.ok() || plain->text != marked->text) continue;
-      const auto turns = [](const RenderedChat& chat) {
-        List spans;
-        for (const auto& span : chat.spans)
-          spans.push_back({span.message, test::Bytes(chat.text, span.bytes)});
-        return spans;
-      };
-      List expected = turns(*marked);
-      // gpt-oss marks the turn's "<|start|>assistant" too, which its generation prompt already says; Phi-3
-      // also marks the token that ends the whole conversation.
-      for (Expected& span : expected) {
-        if (span.text.starts_with("<|start|>assistant")) span.text.erase(0, 18);
-      }
-      std::erase_if(expected, [&](const Expected& span) { return name == "phi3" && span.text == "</s>"; });
-      CHECK(turns(*plain) == expected);
-      ++compared;
-    }
-    CHECK(compared >= 4);
-  }
-}
-
 }  // namespace
 }  // namespace ftune

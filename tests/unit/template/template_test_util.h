@@ -64,7 +64,7 @@ inline SpecialTokens Tokens() {
 
 inline absl::StatusOr<std::unique_ptr<ChatTemplate>> Parse(std::string_view source,
                                                            const SpecialTokens& tokens = Tokens()) {
-  return JinjaChatTemplate::Create(source, "test.jinja", tokens, FixedClock);
+  return JinjaChatTemplate::Create(source, "test.jinja", tokens, OrderedJson::object(), FixedClock);
 }
 
 inline ChatInput Conversation(OrderedJson messages) {
