@@ -58,21 +58,22 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
       OpenSession(source.model, {.max_length = length, .adapters = source.adapters}, options.quantize));
 
   std::unique_ptr<ChatTemplate> chat_template;
+  TemplateText text;
   if (options.chat_template != "auto" || !session.tokenizer->chat_template().empty()) {
-    FTUNE_ASSIGN_OR_RETURN(chat_template, LoadChatTemplate(options.chat_template,
-                                                           {.file = "command line", .key = "--chat-template"},
-                                                           *session.tokenizer, source.model));
+    FTUNE_ASSIGN_OR_RETURN(
+        text, FindTemplate(options.chat_template, {.file = "command line", .key = "--chat-template"},
+                           *session.tokenizer, source.model));
+    FTUNE_ASSIGN_OR_RETURN(chat_template, ParseTemplateText(text, session.tokenizer->special()));
   }
   Progress progress(stderr, invocation.verbosity());
   FTUNE_ASSIGN_OR_RETURN(const DatasetEntry entry, FindEntry(options, hub));
   PrepareOptions prepare{.folder = PreparedFolder(std::nullopt), .memory_will_do = true};
   FTUNE_ASSIGN_OR_RETURN(
-      prepare.source,
-      DescribeSource(TokenizerOf(session.loaded.files), *session.tokenizer, options.chat_template,
-                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
-  FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
-                         PrepareDataset({entry}, *session.tokenizer, chat_template.get(), prepare,
-                                        ShowPreparation(progress)));
+      prepare.source, DescribeSource(TokenizerOf(session.loaded.files), text.source,
+                                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
+  FTUNE_ASSIGN_OR_RETURN(
+      PreparedDataset prepared,
+      PrepareDataset({entry}, *session.tokenizer, chat_template.get(), prepare, ShowPreparation(progress)));
   Dataset dataset = std::move(prepared.dataset);
   FTUNE_RETURN_IF_ERROR(CheckIds(dataset.report, files.config.vocab_size, source.model));
   if (!prepared.store.path.empty()) progress.Say(DescribeStore(prepared.store));

@@ -6,7 +6,6 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folder.h"
-#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/prompt.h"
@@ -18,18 +17,20 @@
 namespace ftune {
 namespace {
 
-absl::Status ChooseTemplate(const LoadedRecipe& loaded, RunData& data) {
+// Sets data.chat_template, and gives its text with the variables that are set in it; empty where there is
+// none.
+absl::StatusOr<std::string> ChooseTemplate(const LoadedRecipe& loaded, RunData& data) {
   const Recipe& recipe = loaded.recipe;
   const OrderedJson& variables = recipe.data.chat_template_kwargs;
-  if (!recipe.data.chat_template && variables.empty() && data.tokenizer->chat_template().empty())
-    return absl::OkStatus();
+  const bool named = recipe.data.chat_template || !variables.empty();
+  if (!named && data.tokenizer->chat_template().empty()) return std::string();
   FTUNE_ASSIGN_OR_RETURN(const TemplateText text,
                          FindTemplate(recipe.data.chat_template.value_or("auto"),
                                       loaded.At("data.chat_template"), *data.tokenizer, recipe.model.path));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ParseTemplateText(text, data.tokenizer->special(), variables));
-  if (recipe.data.chat_template || !variables.empty())
-    data.own_template = WithVariables(text.source, variables);
-  return absl::OkStatus();
+  const std::string whole = WithVariables(text.source, variables);
+  if (named) data.own_template = whole;
+  return whole;
 }
 
 }  // namespace
@@ -44,18 +45,10 @@ absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::s
                     .hint = "the tokenizer does not belong to this model"});
 }
 
-absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
-                                            const Tokenizer& tokenizer, const std::string& chat_template,
-                                            const SampleOptions& options) {
-  SampleSource source{.options = options};
-  FTUNE_ASSIGN_OR_RETURN(source.tokenizer, DescribeTokenizer(tokenizer_path));
-  std::string text = chat_template == "auto" ? tokenizer.chat_template() : chat_template;
-  std::error_code ignored;
-  if (chat_template != "auto" && std::filesystem::is_regular_file(chat_template, ignored)) {
-    FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(chat_template));
-    text = file.text();
-  }
-  source.chat_template = DescribeTemplate(text);
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer,
+                                            const std::string& template_text, const SampleOptions& options) {
+  SampleSource source{.chat_template = DescribeTemplate(template_text), .options = options};
+  FTUNE_ASSIGN_OR_RETURN(source.tokenizer, DescribeTokenizer(tokenizer));
   return source;
 }
 
@@ -113,15 +106,14 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
                                 config.vocab_size, " rows for tokens"));
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
-  FTUNE_RETURN_IF_ERROR(ChooseTemplate(loaded, data));
+  FTUNE_ASSIGN_OR_RETURN(const std::string template_text, ChooseTemplate(loaded, data));
   data.stop_ids = StopIds(config, *data.tokenizer);
   PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
                          .memory_will_do = !recipe.data.prepared_path.has_value(),
                          .build = {.bad_rows = ToBadRows(recipe.data.on_bad_row),
                                    .threads = static_cast<int>(*recipe.launch.threads)}};
-  FTUNE_ASSIGN_OR_RETURN(
-      options.source, DescribeSource(tokenizer, *data.tokenizer, recipe.data.chat_template.value_or("auto"),
-                                     ToSampleOptions(recipe.data)));
+  FTUNE_ASSIGN_OR_RETURN(options.source,
+                         DescribeSource(tokenizer, template_text, ToSampleOptions(recipe.data)));
   const auto prepare = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<PreparedDataset> {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
                            PrepareDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(),

@@ -48,10 +48,10 @@ struct RunData {
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
                                     Progress& progress);
 
-// What `chat_template`, a recipe's choice, makes of a tokenizer's samples: for the key of prepared data.
-absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
-                                            const Tokenizer& tokenizer, const std::string& chat_template,
-                                            const SampleOptions& options);
+// What samples are made with, for the key of prepared data. `template_text`: of the chat template, with the
+// variables that are set in it; empty where there is none.
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer,
+                                            const std::string& template_text, const SampleOptions& options);
 
 // Each row that was dropped or cut, as a line of JSON in `path`.
 absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path);
