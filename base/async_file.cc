@@ -97,7 +97,7 @@ void AsyncFile::Finish(const IoResult& result) {
   }
   if (done > 0 && file_.direct()) done -= done % ScratchFile::kAlignment;
   if (done < 0 || (done == 0 && !again)) {
-    // Nothing at all without an error: the end of a file that someone has cut.
+    // Nothing, or less than a block, without an error: the end of a file that someone has cut.
     Fail(request, piece, done < 0 ? static_cast<int>(-done) : EIO);
     --request.unfinished;
     return;

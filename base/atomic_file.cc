@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/io_error.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
@@ -17,18 +18,6 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr int kMaxTemporaryNames = 1000;
-
-// A rename is durable only once the folder that holds the name is.
-absl::Status SyncFolder(const std::filesystem::path& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return IoError(folder, "open", errno);
-  // Some network file systems cannot sync a folder and say EINVAL: there is no more that could be done.
-  const int result = fsync(fd);
-  const int error = errno;
-  close(fd);
-  if (result != 0 && error != EINVAL) return IoError(folder, "flush", error);
-  return absl::OkStatus();
-}
 
 std::filesystem::path FolderOf(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");

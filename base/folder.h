@@ -19,4 +19,14 @@ absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesys
 // Makes the folder, and those above it, if need be.
 absl::Status MakeFolder(const std::filesystem::path& folder);
 
+// A rename is durable only once the folder that holds the name is.
+absl::Status SyncFolder(const std::filesystem::path& folder);
+
+// Removes the folder and what is in it, if it is there.
+absl::Status RemoveFolder(const std::filesystem::path& folder);
+
+// `folder` becomes `target`, in place of what is there; whoever looks finds the old one or the new one.
+// Durable when it returns. Both are on the same file system.
+absl::Status ReplaceFolder(const std::filesystem::path& folder, const std::filesystem::path& target);
+
 }  // namespace ftune

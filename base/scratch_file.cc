@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_format.h"
+#include "base/error.h"
 #include "base/io_error.h"
 #include "base/strings.h"
 
@@ -59,11 +60,17 @@ ScratchFile::~ScratchFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<ScratchFile> ScratchFile::Create(const std::filesystem::path& folder, int64_t bytes,
-                                                std::string_view purpose) {
+absl::StatusOr<ScratchFile> ScratchFile::CreateEmpty(const std::filesystem::path& folder,
+                                                     std::string_view purpose) {
   const int fd = OpenUnnamed(folder);
   if (fd < 0) return IoError(folder, StrCat("create a file for ", purpose), -fd);
-  ScratchFile file(fd);
+  return ScratchFile(fd);
+}
+
+absl::StatusOr<ScratchFile> ScratchFile::Create(const std::filesystem::path& folder, int64_t bytes,
+                                                std::string_view purpose) {
+  FTUNE_ASSIGN_OR_RETURN(ScratchFile file, CreateEmpty(folder, purpose));
+  const int fd = file.fd();
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(fd, 0, bytes);
   if (error != 0) {

@@ -19,6 +19,9 @@ class ScratchFile {
   // `bytes` zeros in `folder`, reserved on the disk. `purpose` says in an error what the space is for.
   static absl::StatusOr<ScratchFile> Create(const std::filesystem::path& folder, int64_t bytes,
                                             std::string_view purpose);
+  // An empty file that grows as it is written; never direct.
+  static absl::StatusOr<ScratchFile> CreateEmpty(const std::filesystem::path& folder,
+                                                 std::string_view purpose);
   ScratchFile(ScratchFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), direct_(other.direct_) {}
   ScratchFile& operator=(ScratchFile&&) = delete;
   ~ScratchFile();

@@ -6,8 +6,11 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/hub/resolve.h"
 #include "cmd/model_session.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
@@ -19,6 +22,8 @@ namespace {
 struct Options {
   std::string model;
   std::string data;
+  std::string name;
+  std::string split;
   std::vector<std::string> adapters;
   std::string quantize;
   std::string chat_template = "auto";
@@ -26,8 +31,28 @@ struct Options {
   bool train_on_inputs = false;
 };
 
+absl::StatusOr<std::vector<DatasetEntry>> Entries(const Options& options, const HubReporter& hub) {
+  DatasetChoice choice{.train_is_meant = false};
+  if (!options.name.empty()) choice.subset = options.name;
+  if (!options.split.empty()) choice.split = options.split;
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedDataset resolved,
+                         ResolveDataset(options.data, std::nullopt, choice, hub));
+  if (resolved.commit.empty() && (choice.subset || choice.split)) {
+    return UsageError({.file = "command line",
+                       .key = choice.split ? "--split" : "--name",
+                       .message = StrCat("'", options.data, "' is a path here, and has no ",
+                                         choice.split ? "splits" : "subsets"),
+                       .hint = "remove it, or name a dataset of the hub: org/name"});
+  }
+  if (resolved.files.empty()) return std::vector<DatasetEntry>{{.path = options.data}};
+  std::vector<DatasetEntry> entries;
+  for (const std::string& file : resolved.files) entries.push_back({.path = file});
+  return entries;
+}
+
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  const HubReporter hub = HubProgress(invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, "", hub));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(source.model));
   const int64_t length = std::min(options.sequence_len, files.config.LongestText());
@@ -40,8 +65,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     FTUNE_ASSIGN_OR_RETURN(chat_template,
                            LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
   }
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<DatasetEntry> entries, Entries(options, hub));
   FTUNE_ASSIGN_OR_RETURN(Dataset dataset,
-                         LoadDataset({{.path = options.data}}, *session.tokenizer, chat_template.get(),
+                         LoadDataset(entries, *session.tokenizer, chat_template.get(),
                                      {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
   FTUNE_RETURN_IF_ERROR(CheckIds(dataset, files.config, source.model));
   if (!invocation.quiet) std::fprintf(stderr, "data: %s\n", DescribeDataset(dataset).c_str());
@@ -72,8 +98,11 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddEval(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a model on a dataset");
-  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
-  command->add_option("DATA", options->data, "A dataset (JSON Lines or text)")->required();
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id, or a run's folder")
+      ->required();
+  command->add_option("DATA", options->data, "A dataset: a file, or a hub id")->required();
+  command->add_option("--name", options->name, "Of a dataset of the hub: its subset");
+  command->add_option("--split", options->split, "Of a dataset of the hub: its split");
   command
       ->add_option("--adapter", options->adapters,
                    "A PEFT adapter's folder; several: one on top of the other")

@@ -11,6 +11,7 @@
 #include "cmd/command.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/units.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
 #include "engine/format/gguf_output.h"
 #include "engine/format/hf_writer.h"
@@ -140,7 +141,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .found = options.shard_size,
                        .expected = "a size such as 5GB or 500MB"});
   }
-  FTUNE_ASSIGN_OR_RETURN(RunModel run, FindRunModel(options.source, options.base));
+  FTUNE_ASSIGN_OR_RETURN(RunModel run,
+                         FindRunModel(options.source, options.base, HubProgress(invocation.verbosity())));
   if (!options.adapters.empty() && !options.merge) {
     return UsageError({.file = "command line",
                        .key = "--adapter",
@@ -176,7 +178,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddExport(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", "A run's result as a model that others load");
-  command->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model")
+  command
+      ->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model or its hub id")
       ->required();
   command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
   command

@@ -12,6 +12,7 @@
 #include "cmd/command.h"
 #include "cmd/model_session.h"
 #include "cmd/prompt.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
 
@@ -81,7 +82,8 @@ absl::Status CheckOptions(const Options& options) {
 
 absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation) {
   FTUNE_RETURN_IF_ERROR(CheckOptions(options));
-  FTUNE_ASSIGN_OR_RETURN(RunModel source, FindRunModel(options.model, ""));
+  FTUNE_ASSIGN_OR_RETURN(RunModel source,
+                         FindRunModel(options.model, "", HubProgress(invocation.verbosity())));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
   FTUNE_ASSIGN_OR_RETURN(ModelSession session,
                          OpenSession(source.model, {.adapters = source.adapters}, options.quantize));
@@ -105,7 +107,8 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
 void AddGenerate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("generate", "Text from a model");
-  command->add_option("MODEL", options->model, "A model's folder, .gguf file, or a run's folder")->required();
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id, or a run's folder")
+      ->required();
   command
       ->add_option("--adapter", options->adapters,
                    "A PEFT adapter's folder; several: one on top of the other")

@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/hub/resolve.h"
+#include "cmd/prompt.h"
 #include "cmd/run_options.h"
 #include "data/template/load_chat_template.h"
 #include "engine/format/hf_model.h"
@@ -22,9 +24,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 }  // namespace
 
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  for (const Sample& sample : dataset.samples) {
-    for (const int32_t id : sample.ids) {
-      if (id >= 0 && id < config.vocab_size) continue;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const StoredToken token : dataset.sample(i)) {
+      const int32_t id = token.id();
+      if (id < config.vocab_size) continue;
       return DataError({.file = model,
                         .message = "the data has a token that the model has no embedding for",
                         .found = StrCat("token id ", id),
@@ -35,6 +38,8 @@ absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const s
   return absl::OkStatus();
 }
 
+AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
+
 absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe) const {
   return DataPlan::Create(train, ToPlanOptions(recipe));
 }
@@ -43,7 +48,9 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
+                                    const HubReporter& reporter) {
+  FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
   if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
@@ -72,6 +79,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
   }
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
+  data.stop_ids = StopIds(config, *data.tokenizer);
   const SampleOptions options = ToSampleOptions(recipe.data);
   const auto load = [&](const std::vector<DataSource>& sources) {
     return LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options);
@@ -98,7 +106,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan)
 std::string DescribeDataset(const Dataset& dataset) {
   const double share =
       100.0 * static_cast<double>(dataset.trained_tokens()) / static_cast<double>(dataset.tokens());
-  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.samples.size(),
+  std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.size(),
                                      dataset.tokens(), dataset.trained_tokens(), share);
   std::map<std::string, int64_t> dropped;
   for (const DroppedRow& row : dataset.report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
@@ -108,7 +116,7 @@ std::string DescribeDataset(const Dataset& dataset) {
   };
   mention(dataset.report.truncated_rows, "truncated");
   mention(dataset.report.split_rows, "split");
-  mention(dataset.report.doubled_bos_rows, "with a doubled BOS");
+  mention(dataset.report.audit.bos_samples[2], "with a doubled BOS");
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "base/scratch_folder.h"
 #include "cmd/recipe/load.h"
 #include "cmd/run_options.h"
+#include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
@@ -25,17 +26,19 @@ struct RunData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
   std::vector<std::string> notes;             // what a user should be told
+  std::vector<int32_t> stop_ids;              // where generation ends
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
 
+  AuditReport Audit() const;  // of the training data
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };
 
 // data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
-// error.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan);
+// error. Datasets of the hub are looked up, and downloaded if need be.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter);
 
 // An error where a token id lies beyond the model's vocabulary.
 absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);

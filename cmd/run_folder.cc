@@ -6,11 +6,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/hub/resolve.h"
 #include "engine/format/peft.h"
 
 namespace ftune {
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(), paths.log(), paths.dropped(), paths.adapter(), paths.model()};
+  return {paths.recipe(), paths.log(), paths.dropped(), paths.adapter(), paths.model(), paths.incomplete()};
 }
 
 absl::Status CannotMake(const fs::path& folder, const std::string& why) {
@@ -78,7 +80,11 @@ RunFolder::~RunFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string& base) {
+absl::StatusOr<RunModel> FindRunModel(const std::string& named, const std::string& base,
+                                      const HubReporter& reporter) {
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedModel resolved,
+                         ResolveModelPath(named, std::nullopt, ModelParts::kAll, reporter));
+  const fs::path& source = resolved.path;
   const RunPaths run(source);
   fs::path folder = source;
   if (Exists(run.recipe())) {
@@ -92,11 +98,15 @@ absl::StatusOr<RunModel> FindRunModel(const fs::path& source, const std::string&
   }
   if (!Exists(folder / "adapter_config.json")) return RunModel{source, {}};
 
-  RunModel found{base, {folder}};
+  PeftConfig config{.base_model = base};
   if (base.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ReadPeftConfig(folder));
-    found.model = config.base_model;
+    FTUNE_ASSIGN_OR_RETURN(config, ReadPeftConfig(folder));
   }
+  std::optional<std::string> revision;
+  if (!config.base_revision.empty()) revision = config.base_revision;
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedModel model,
+                         ResolveModelPath(config.base_model, revision, ModelParts::kAll, reporter));
+  const RunModel found{model.path, {folder}};
   if (!Exists(found.model)) {
     return DataError({.file = (folder / "adapter_config.json").string(),
                       .key = "base_model_name_or_path",

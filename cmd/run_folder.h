@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/hub/downloads.h"
 
 namespace ftune {
 
@@ -17,8 +18,11 @@ struct RunPaths {
   std::filesystem::path log() const { return folder / "log.jsonl"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
+  std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
+  // One of the two while it is written.
+  std::filesystem::path incomplete() const { return folder / ".incomplete"; }
 
   std::filesystem::path folder;
 };
@@ -52,7 +56,8 @@ struct RunModel {
   std::filesystem::path model;                  // the model itself, or the adapter's base
   std::vector<std::filesystem::path> adapters;  // one, or none
 };
-// `base`, where not empty, replaces the base that an adapter names.
-absl::StatusOr<RunModel> FindRunModel(const std::filesystem::path& source, const std::string& base);
+// `source` may be a hub id, and so may `base`, which where not empty replaces the base that an adapter names.
+absl::StatusOr<RunModel> FindRunModel(const std::string& source, const std::string& base,
+                                      const HubReporter& reporter);
 
 }  // namespace ftune

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/adapter_options.h"
+#include "cmd/hub/resolve.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
@@ -101,7 +102,7 @@ absl::StatusOr<std::vector<ModulePattern>> CompileFreeze(const TrainSection& tra
 // The weights of model.init_from are for the model that the recipe names: tokens may have been added to it,
 // and its positions scaled.
 absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::path& from) {
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles named, OpenModel(loaded.recipe.model.path));
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles named, OpenModel(loaded.recipe.model.here));
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles source, OpenModel(from));
   ModelConfig expected = source.config;
   expected.vocab_size = named.config.vocab_size;
@@ -122,9 +123,9 @@ absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::p
 }
 
 // model.init_from: a model's folder, an adapter's, or a run's, which stands for what it made.
-absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan) {
-  const std::filesystem::path from = *loaded.recipe.model.init_from;
-  FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.path));
+absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubReporter& reporter) {
+  const std::string& from = *loaded.recipe.model.init_from;
+  FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.here, reporter));
   if (source.adapters.empty()) {
     FTUNE_RETURN_IF_ERROR(CheckSameModel(loaded, source.model));
     plan.model_path = source.model;
@@ -245,7 +246,14 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
-    entries.push_back({.path = source.path, .format = ToRowFormat(source.format), .weight = source.weight});
+    const std::vector<std::string> paths = source.files.empty() ? std::vector{source.path} : source.files;
+    for (const std::string& path : paths) {
+      entries.push_back({.path = path,
+                         .format = ToRowFormat(source.format),
+                         .mapping = {.columns = {source.columns.begin(), source.columns.end()},
+                                     .roles = {source.roles.begin(), source.roles.end()}},
+                         .weight = source.weight});
+    }
   }
   return entries;
 }
@@ -253,8 +261,16 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
 SampleOptions ToSampleOptions(const DataSection& data) {
   return {.train_on_inputs = data.train_on_inputs,
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
+          .roles_to_train = data.roles_to_train,
           .sequence_len = data.sequence_len,
           .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+}
+
+AuditLimits ToAuditLimits(const AuditSection& audit) {
+  return {.max_untrained_samples = audit.max_untrained_samples,
+          .max_doubled_bos = audit.max_doubled_bos,
+          .max_open_turns = audit.max_open_turns,
+          .min_trained_tokens = audit.min_trained_tokens};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe) {
@@ -267,11 +283,12 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe) {
           .max_steps = recipe.train.max_steps};
 }
 
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter) {
+  FTUNE_RETURN_IF_ERROR(ResolveModelOf(loaded, reporter));
   const Recipe& recipe = loaded.recipe;
   ModelPlan plan;
-  plan.model_path = recipe.model.path;
-  plan.tokenizer = recipe.model.path;
+  plan.model_path = recipe.model.here;
+  plan.tokenizer = recipe.model.here;
   LoadModelOptions& options = plan.options;
   options.max_length = recipe.data.sequence_len;
   options.seed = static_cast<uint64_t>(recipe.train.seed);
@@ -289,10 +306,10 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded) {
   // A frozen base stays as it is in the file unless the recipe names a type.
   if (loaded.places.contains("precision.weights")) options.frozen_dtype = options.trainable_dtype;
   if (recipe.model.rope_scaling) {
-    FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.path));
+    FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.here));
     FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, files.config));
   }
-  if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan));
+  if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan, reporter));
   return plan;
 }
 

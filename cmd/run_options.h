@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/hub/downloads.h"
 #include "cmd/recipe/load.h"
+#include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
@@ -18,8 +20,10 @@ namespace ftune {
 // Read, checked, resolved for this machine; what this version cannot do is refused.
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides);
 
+// Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
+AuditLimits ToAuditLimits(const AuditSection& audit);
 DataPlanOptions ToPlanOptions(const Recipe& recipe);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;
@@ -30,7 +34,8 @@ struct ModelPlan {
   std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded);
+// Models of the hub are looked up, and downloaded if need be: ModelSection::here is filled in.
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter);
 
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "cmd/command.h"
+#include "cmd/hub/resolve.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/standard_input.h"
 #include "data/template/chat_template.h"
 #include "data/template/load_chat_template.h"
@@ -59,21 +61,24 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     if (!eos.empty()) special.eos = SpecialToken{eos, -1};
     FTUNE_ASSIGN_OR_RETURN(chat_template, ReadChatTemplate(options.source, special));
   } else {
-    FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(options.source));
+    FTUNE_ASSIGN_OR_RETURN(const ResolvedModel model,
+                           ResolveModelPath(options.source, std::nullopt, ModelParts::kTokenizer,
+                                            HubProgress(invocation.verbosity())));
+    FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(model.path));
     FTUNE_ASSIGN_OR_RETURN(chat_template, LoadChatTemplate("auto", *tokenizer, options.source));
   }
   FTUNE_ASSIGN_OR_RETURN(const ChatInput chat, ParseInput(std::move(input)));
 
   RenderedChat rendered;
   if (options.mask) {
-    FTUNE_ASSIGN_OR_RETURN(rendered, chat_template->RenderWithSpans(chat));
+    FTUNE_ASSIGN_OR_RETURN(rendered, chat_template->RenderWithSpans(chat, AssistantMessages(chat)));
   } else {
     FTUNE_ASSIGN_OR_RETURN(rendered.text, chat_template->Render(chat));
   }
   CommandResult result{.json = {{"text", rendered.text}}};
   if (options.mask) {
     result.json["spans"] = nlohmann::ordered_json::array();
-    for (const RenderedChat::AssistantSpan& span : rendered.assistant) {
+    for (const MessageSpan& span : rendered.spans) {
       result.json["spans"].push_back(
           {{"message", span.message}, {"begin", span.bytes.begin}, {"end", span.bytes.end}});
     }
@@ -90,7 +95,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddTemplate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("template", "Renders a conversation (JSON on standard input)");
-  command->add_option("SOURCE", options->source, "A model's folder, .gguf file, or a .jinja file")
+  command->add_option("SOURCE", options->source, "A model's folder, .gguf file or hub id, or a .jinja file")
       ->required();
   command->add_flag("--mask", options->mask, "Also the bytes of the text that the assistant wrote");
   command->callback([options, &invocation] {

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "cmd/command.h"
+#include "cmd/hub/resolve.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/standard_input.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -32,7 +34,10 @@ absl::StatusOr<CommandResult> Decode(const Tokenizer& tokenizer, const Options& 
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(options.model));
+  FTUNE_ASSIGN_OR_RETURN(const ResolvedModel model,
+                         ResolveModelPath(options.model, std::nullopt, ModelParts::kTokenizer,
+                                          HubProgress(invocation.verbosity())));
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(model.path));
   if (options.decode) return Decode(*tokenizer, options, invocation.json);
   const Encoding encoding = tokenizer->Encode(ReadStandardInput(), {.add_special_tokens = options.special});
   if (!invocation.json) std::printf("%s\n", nlohmann::json(encoding.ids).dump().c_str());
@@ -44,7 +49,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddTokenize(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Text on standard input to token ids, or back");
-  command->add_option("MODEL", options->model, "A model's folder or .gguf file")->required();
+  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id")->required();
   command->add_flag("--decode", options->decode, "Standard input is a JSON array of ids; print their text");
   command->add_flag("--special", options->special,
                     "Add the tokenizer's special tokens (BOS …); with --decode, show them");

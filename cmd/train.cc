@@ -9,22 +9,22 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/audit.h"
 #include "cmd/command.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/report/run_log.h"
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
 #include "cmd/run_observer.h"
 #include "cmd/run_options.h"
+#include "cmd/save_result.h"
 #include "cmd/stop_signal.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
-#include "engine/format/adapter_base.h"
-#include "engine/format/hf_writer.h"
-#include "engine/format/lora_files.h"
-#include "engine/format/model_tensors.h"
 #include "engine/format/quantized_weights.h"
 
 namespace ftune {
@@ -105,22 +105,6 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
   return absl::OkStatus();
 }
 
-// What a finished or stopped run leaves: the adapter, or the model. Returns where.
-absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, const Recipe& recipe,
-                                                 const RunPaths& paths) {
-  if (loaded.lora) {
-    FTUNE_RETURN_IF_ERROR(WriteAdapterBase(paths.adapter(), loaded.quantize));
-    FTUNE_RETURN_IF_ERROR(SaveLora(backend, Stream(), *loaded.model, *loaded.lora, *loaded.targets,
-                                   loaded.files, paths.adapter()));
-    FTUNE_RETURN_IF_ERROR(WriteTokenizerFiles(loaded.files, paths.adapter()));
-    return paths.adapter();
-  }
-  const DType dtype = ToDType(*recipe.precision.weights);
-  FTUNE_RETURN_IF_ERROR(WriteHfModel(loaded.files, paths.model(),
-                                     ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr)));
-  return paths.model();
-}
-
 nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, const Model& model,
                                   const MemoryUse& memory) {
   int64_t total = 0, trainable = 0;
@@ -131,7 +115,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   return {{"parameters", total},
           {"trainable_parameters", trainable},
           {"total_steps", plan.total_steps()},
-          {"samples", data.train->samples.size()},
+          {"samples", data.train->size()},
           {"tokens", data.train->tokens()},
           {"trained_tokens", data.train->trained_tokens()},
           {"memory", ToJson(memory)}};
@@ -140,16 +124,26 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
 class TrainRun {
  public:
   TrainRun(const Options& options, const Invocation& invocation)
-      : options_(options), json_(invocation.json), progress_(stderr, invocation.verbosity()) {}
+      : options_(options),
+        json_(invocation.json),
+        progress_(stderr, invocation.verbosity()),
+        hub_(HubProgress(invocation.verbosity())) {}
 
   absl::StatusOr<CommandResult> Run() {
+    absl::StatusOr<CommandResult> result = RunRecipe();
+    if (!result.ok()) return loaded_recipe_.Placed(std::move(result).status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<CommandResult> RunRecipe() {
     FTUNE_ASSIGN_OR_RETURN(loaded_recipe_, OpenRecipe(options_.recipe, options_.overrides));
     if (options_.lr_range_test) PrepareRangeTest(loaded_recipe_.recipe);
     if (options_.print) {
       std::printf("%s", ToYaml(recipe()).c_str());
       return CommandResult{};
     }
-    FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded_recipe_));
+    FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded_recipe_, hub_));
 
     std::optional<RunFolder> folder;
     if (!options_.dry_run) {
@@ -171,17 +165,19 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
+    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
 
- private:
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
   absl::Status PrepareData(const ModelPlan& model_plan) {
-    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan));
+    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan, hub_));
     for (const std::string& note : data_.notes) progress_.Say(note);
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();
@@ -212,6 +208,7 @@ class TrainRun {
   absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
     backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
     FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan.model_path, model_plan.options));
+    NameBase(model_plan);
     FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_recipe_, *model_.model));
     if (data_.added && !data_.added->ids.empty()) {
       FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_recipe_, *model_.model));
@@ -227,6 +224,14 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(MakeOptimizer(paths));
     model_.model->AllocateGradients(*backend_, Stream());
     return absl::OkStatus();
+  }
+
+  // An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
+  void NameBase(const ModelPlan& model_plan) {
+    const ModelSection& model = recipe().model;
+    if (model_plan.model_path != model.here || model.path == model.here) return;
+    model_.files.name = model.path;
+    model_.files.revision = model.revision.value_or("");
   }
 
   absl::Status MakeOptimizer(const RunPaths& paths) {
@@ -279,7 +284,8 @@ class TrainRun {
     const bool keeps_best = recipe().train.early_stopping_patience.has_value();
     std::filesystem::path saved;
     const auto save = [&](int64_t step) -> absl::Status {
-      FTUNE_ASSIGN_OR_RETURN(saved, SaveResult(*backend_, model_, recipe(), paths));
+      FTUNE_ASSIGN_OR_RETURN(saved,
+                             SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths));
       log.Save(step, saved);
       return absl::OkStatus();
     };
@@ -349,6 +355,7 @@ class TrainRun {
   const Options& options_;
   bool json_;
   Progress progress_;
+  HubReporter hub_;
   LoadedRecipe loaded_recipe_;
   RunData data_;
   std::optional<DataPlan> plan_;

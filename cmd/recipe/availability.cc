@@ -93,25 +93,6 @@ std::string Alternatives(const std::vector<std::string>& values) {
   return values.size() == 1 ? values[0] : StrCat("one of ", StrJoin(values, ", "));
 }
 
-// Formats that rows can be read in.
-bool IsRead(DataFormat format) {
-  return format == DataFormat::kMessages || format == DataFormat::kPromptCompletion ||
-         format == DataFormat::kText || format == DataFormat::kTokens;
-}
-
-void CheckSources(const LoadedRecipe& loaded, const std::string& key, const std::vector<DataSource>& sources,
-                  std::vector<ErrorDetail>& errors) {
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (!sources[i].format || IsRead(*sources[i].format)) continue;
-    ErrorDetail error = loaded.At(key);
-    error.key = StrCat(key, "[", i, "].format");
-    error.message = "this version of ftune does not have this value";
-    error.expected = "auto, messages, prompt_completion, text or tokens";
-    error.hint = "convert the data to JSON lines of {\"messages\": […]}";
-    errors.push_back(std::move(error));
-  }
-}
-
 }  // namespace
 
 absl::Status CheckAvailable(const LoadedRecipe& loaded) {
@@ -131,8 +112,6 @@ absl::Status CheckAvailable(const LoadedRecipe& loaded) {
     error.hint = limit.instead;
     errors.push_back(std::move(error));
   }
-  CheckSources(loaded, "data.train", loaded.recipe.data.train, errors);
-  CheckSources(loaded, "data.eval", loaded.recipe.data.eval, errors);
   return RecipeStatus(std::move(errors));
 }
 

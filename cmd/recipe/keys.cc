@@ -1,6 +1,7 @@
 // Every key of a recipe: its name, type, aliases and meaning. Its default is the member's initial value in
 // recipe.h.
 #include "cmd/recipe/key_table.h"
+#include "cmd/recipe/mapping_types.h"
 
 namespace ftune {
 namespace {
@@ -34,6 +35,11 @@ void AddModel(KeyTable& table) {
       {MakeField("path", &S::path, TextType("a path"),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
+       MakeField(
+           "revision", &S::revision, NullOr(TextType("a branch, a tag or a commit")),
+           "Of a hub id: which version of it. null: main, as it was when it was downloaded; a run's own "
+           "recipe names the commit.",
+           {"model_revision"}),
        MakeField("init_from", &S::init_from, NullOr(Path()), "A checkpoint to start from: its weights only."),
        MakeField(
            "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
@@ -123,7 +129,13 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
   using S = DataSource;
   return ListOf(
       RecordOf<S>(
-          {MakeField("path", &S::path, Path(), "A file."),
+          {MakeField("path", &S::path, Path(), "A file, or a hub id: org/name."),
+           MakeField("name", &S::name, NullOr(TextType("a subset")),
+                     "Of a hub id: its subset. null: the only or default one."),
+           MakeField("split", &S::split, NullOr(TextType("a split")),
+                     "Of a hub id: its split. null: train in data.train, the only one in data.eval."),
+           MakeField("revision", &S::revision, NullOr(TextType("a branch, a tag or a commit")),
+                     "Of a hub id: which version of it, as in model.revision."),
            MakeField("format", &S::format,
                      AutoOr(OneOf<DataFormat>({{{"messages"}, DataFormat::kMessages},
                                                {{"sharegpt"}, DataFormat::kShareGpt},
@@ -134,7 +146,13 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
                                                {{"segments"}, DataFormat::kSegments}})),
                      "What a record looks like. auto: text for .txt files, else told from the first one."),
            MakeField("weight", &S::weight, NumberType({.min = 0, .max = 1000}),
-                     "How often an epoch takes each of its samples; not for evaluation.")},
+                     "How often an epoch takes each of its samples; not for evaluation."),
+           MakeField("columns", &S::columns, ColumnsType(),
+                     "What the dataset calls its columns and the keys of its messages, by our names: "
+                     "{messages: chat, role: speaker}."),
+           MakeField("roles", &S::roles, RolesType(),
+                     "What the dataset's roles are for us: {bot: assistant}. A role given its own name again "
+                     "goes to the chat template as it is.")},
           "a path, or a map of path, format and weight"),
       "a list of paths, or of maps of path, format and weight",
       {.one_is_enough = true, .min_items = min_items});
@@ -155,6 +173,9 @@ void AddData(KeyTable& table) {
        MakeField("train_on_turns", &S::train_on_turns,
                  OneOf<TrainedTurns>({{{"all"}, TrainedTurns::kAll}, {{"last"}, TrainedTurns::kLast}}),
                  "Which of the assistant's turns are learned."),
+       MakeField("roles_to_train", &S::roles_to_train,
+                 ListOf(TextType("a role"), "a list of roles", {.one_is_enough = true, .min_items = 1}),
+                 "The roles whose turns are learned."),
        MakeField("sequence_len", &S::sequence_len, IntType(2, kLongestSequence),
                  "Tokens of a pack, or of a row where packing is off; capped by the model's context.",
                  {"max_length", "cutoff_len"}),
@@ -168,6 +189,21 @@ void AddData(KeyTable& table) {
                  "Fill each row with several samples, which never see each other."),
        MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end.")});
   table.SetRequired("data.train");
+
+  const auto audit = [](const char* name, double AuditSection::*member, const char* doc) {
+    return MakeField(name, member, NumberType({.min = 0, .max = 1}), doc);
+  };
+  table.AddSection<AuditSection>(
+      "data.audit", "What is found in the data before training; beyond these shares the run stops.",
+      "max_untrained_samples",
+      {[](const Recipe& recipe) { return &recipe.data.audit; },
+       [](Recipe& recipe) -> AuditSection& { return recipe.data.audit; }, nullptr},
+      {audit("max_untrained_samples", &AuditSection::max_untrained_samples,
+             "Samples of which nothing is learned."),
+       audit("max_doubled_bos", &AuditSection::max_doubled_bos, "Samples that begin with more than one BOS."),
+       audit("max_open_turns", &AuditSection::max_open_turns,
+             "Learned turns that do not end with a token that generation stops on."),
+       audit("min_trained_tokens", &AuditSection::min_trained_tokens, "Tokens that are learned, at least.")});
 }
 
 void AddTrain(KeyTable& table) {

@@ -201,6 +201,17 @@ ErrorDetail LoadedRecipe::At(const std::string& key) const {
   return {.file = place->second.file, .line = place->second.line, .key = key};
 }
 
+absl::Status LoadedRecipe::Placed(absl::Status status) const {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  if (!detail || !detail->file.empty() || detail->key.empty() || !places.contains(detail->key)) return status;
+  ErrorDetail placed = At(detail->key);
+  placed.message = detail->message;
+  placed.found = detail->found;
+  placed.expected = detail->expected;
+  placed.hint = detail->hint;
+  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(placed));
+}
+
 absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::string& file,
                                             const std::vector<std::string>& overrides) {
   const absl::Status readable = CheckRecipeText(text, file);

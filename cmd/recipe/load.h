@@ -25,6 +25,9 @@ struct LoadedRecipe {
 
   // An error about a key, its file, line and key filled in, for the caller to complete.
   ErrorDetail At(const std::string& key) const;
+  // An error of a layer that knows a key by its name alone, with the file and line where the recipe has that
+  // key. Any other status as it is.
+  absl::Status Placed(absl::Status status) const;
 };
 
 // Reads the recipe; then each override `key.sub=value` replaces what it says. Unknown, repeated, wrong,

@@ -61,8 +61,14 @@ struct ActivationCheckpointing {
 
 struct DataSource {
   std::string path;
+  std::optional<std::string> name;  // a subset, a split and a revision: of a dataset of the hub only
+  std::optional<std::string> split;
+  std::optional<std::string> revision;
   Auto<DataFormat> format;  // stays empty: told from the data
   double weight = 1.0;
+  std::vector<std::pair<std::string, std::string>> columns;  // by our name: the dataset's
+  std::vector<std::pair<std::string, std::string>> roles;    // by the dataset's name: ours
+  std::vector<std::string> files;  // no key: of a dataset of the hub its files here, once they are known
 
   bool operator==(const DataSource&) const = default;
 };
@@ -86,9 +92,11 @@ struct RopeScaling {
 
 struct ModelSection {
   std::string path;
+  std::optional<std::string> revision;  // of a model of the hub
   std::optional<std::string> init_from;
   std::vector<std::string> added_tokens;
   std::optional<RopeScaling> rope_scaling;
+  std::string here;  // no key: where `path` is on this disk, once it is known
 
   bool operator==(const ModelSection&) const = default;
 };
@@ -111,6 +119,16 @@ struct AdapterSection {
   bool operator==(const AdapterSection&) const = default;
 };
 
+// Shares, each a limit that stops a run.
+struct AuditSection {
+  double max_untrained_samples = 0.5;
+  double max_doubled_bos = 0.0;
+  double max_open_turns = 0.5;
+  double min_trained_tokens = 0.001;
+
+  bool operator==(const AuditSection&) const = default;
+};
+
 struct DataSection {
   std::vector<DataSource> train;
   std::vector<DataSource> eval;
@@ -118,10 +136,12 @@ struct DataSection {
   Auto<std::string> chat_template;  // stays empty: the tokenizer's own
   bool train_on_inputs = false;
   TrainedTurns train_on_turns = TrainedTurns::kAll;
+  std::vector<std::string> roles_to_train = {"assistant"};
   int64_t sequence_len = 2048;
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
   bool packing = true;
   bool streaming = false;
+  AuditSection audit;
 
   bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }
   bool operator==(const DataSection&) const = default;

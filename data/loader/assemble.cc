@@ -1,6 +1,5 @@
 #include "data/loader/assemble.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace ftune {
@@ -26,18 +25,20 @@ Batch BlankBatch(int64_t packs, int64_t capacity, int64_t first_token) {
   return batch;
 }
 
-void FillPack(Batch& batch, int64_t pack, std::span<const Sample* const> samples) {
+void FillPack(Batch& batch, int64_t pack, std::span<const std::span<const StoredToken>> samples) {
   int64_t next = pack * batch.capacity;
   const int64_t end = next + batch.capacity;
-  for (const Sample* sample : samples) {
-    std::copy(sample->ids.begin(), sample->ids.end(), batch.ids.begin() + next);
-    for (int64_t i = 1; i < sample->size(); ++i) {
-      if (sample->trained[i]) batch.labels[next + i - 1] = sample->ids[i];
+  for (const std::span<const StoredToken> sample : samples) {
+    const auto length = static_cast<int64_t>(sample.size());
+    for (int64_t i = 0; i < length; ++i) {
+      batch.ids[next + i] = sample[i].id();
+      if (i == 0 || !sample[i].trained()) continue;
+      batch.labels[next + i - 1] = sample[i].id();
+      ++batch.trained_tokens;
     }
-    AddSegment(batch, next, sample->size());
-    next += sample->size();
-    batch.used_tokens += sample->size();
-    batch.trained_tokens += sample->trained_tokens();
+    AddSegment(batch, next, length);
+    next += length;
+    batch.used_tokens += length;
   }
   AddSegment(batch, next, end - next);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -46,13 +47,14 @@ absl::Status CheckOptions(const DataPlanOptions& options) {
 
 absl::Status CheckDataset(const Dataset& dataset, const DataPlanOptions& options, bool weighted) {
   bool any = false;
-  for (size_t i = 0; i < dataset.samples.size(); ++i) {
-    if (dataset.samples[i].size() > options.sequence_len) {
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const SampleInfo info = dataset.info(i);
+    if (info.length > options.sequence_len) {
       return DataError({.message = StrCat("sample ", i, " does not fit into a pack"),
-                        .found = StrCat(dataset.samples[i].size(), " tokens"),
+                        .found = StrCat(info.length, " tokens"),
                         .expected = StrCat("at most data.sequence_len, ", options.sequence_len)});
     }
-    any = any || !weighted || dataset.weights.at(static_cast<size_t>(dataset.origins.at(i).entry)) > 0;
+    any = any || !weighted || dataset.mix.at(static_cast<size_t>(info.entry)).weight > 0;
   }
   if (any) return absl::OkStatus();
   return DataError({.message = dataset.samples.empty() ? "the dataset has no samples"
@@ -64,7 +66,7 @@ absl::Status CheckDataset(const Dataset& dataset, const DataPlanOptions& options
 DataPlan::DataPlan(std::shared_ptr<const Dataset> dataset, const DataPlanOptions& options, bool shuffle)
     : dataset_(std::move(dataset)), options_(options), shuffle_(shuffle), cache_(std::make_unique<Cache>()) {
   lengths_.reserve(dataset_->samples.size());
-  for (const Sample& sample : dataset_->samples) lengths_.push_back(sample.size());
+  for (int64_t i = 0; i < dataset_->size(); ++i) lengths_.push_back(dataset_->info(i).length);
 }
 
 absl::StatusOr<DataPlan> DataPlan::Create(std::shared_ptr<const Dataset> dataset,
@@ -168,9 +170,9 @@ Batch DataPlan::MicroBatch(int64_t step, int64_t microbatch) const {
   Batch batch = BlankBatch(options_.micro_batch_size, capacity, first * capacity);
   for (int64_t p = 0; p < batch.packs; ++p) {
     const int64_t pack = packs.begin + first + p;
-    std::vector<const Sample*> samples;
+    std::vector<std::span<const StoredToken>> samples;
     if (pack < packs.end) {
-      for (const int64_t sample : (*packs.epoch_packs)[pack]) samples.push_back(&dataset_->samples[sample]);
+      for (const int64_t sample : (*packs.epoch_packs)[pack]) samples.push_back(dataset_->sample(sample));
     }
     FillPack(batch, p, samples);
   }
@@ -181,7 +183,7 @@ int64_t DataPlan::TrainedTokens(int64_t step) const {
   const Step packs = StepOf(step);
   int64_t count = 0;
   for (int64_t p = packs.begin; p < packs.end; ++p) {
-    for (const int64_t sample : (*packs.epoch_packs)[p]) count += dataset_->samples[sample].trained_tokens();
+    for (const int64_t sample : (*packs.epoch_packs)[p]) count += dataset_->info(sample).trained_tokens;
   }
   return count;
 }

@@ -38,13 +38,13 @@ std::vector<int64_t> FixedOrder(const Dataset& dataset) {
 }
 
 std::vector<int64_t> ShuffledOrder(const Dataset& dataset, uint64_t seed, int64_t epoch) {
-  std::vector<std::vector<int64_t>> by_entry(dataset.weights.size());
-  for (size_t i = 0; i < dataset.origins.size(); ++i) {
-    by_entry[static_cast<size_t>(dataset.origins[i].entry)].push_back(static_cast<int64_t>(i));
+  std::vector<std::vector<int64_t>> by_entry(dataset.mix.size());
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    by_entry[static_cast<size_t>(dataset.info(i).entry)].push_back(i);
   }
   std::vector<int64_t> chosen;
   for (size_t entry = 0; entry < by_entry.size(); ++entry) {
-    AddEntry(by_entry[entry], dataset.weights[entry], epoch, seed, kTurnsPurpose + entry, chosen);
+    AddEntry(by_entry[entry], dataset.mix[entry].weight, epoch, seed, kTurnsPurpose + entry, chosen);
   }
   std::vector<int64_t> order;
   order.reserve(chosen.size());

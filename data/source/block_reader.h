@@ -30,7 +30,8 @@ struct RowBlock {
   struct Row {
     size_t begin = 0;  // bytes [begin, begin + size) of `bytes`
     size_t size = 0;
-    int64_t line = 0;  // 1-based line of the row's begin; in a table without lines, its 1-based number
+    int64_t line = 0;    // 1-based line of the row's begin; in a table without lines, its 1-based number
+    int64_t column = 1;  // 1-based byte of that line at which the row begins
   };
 
   std::string file;  // as errors name it

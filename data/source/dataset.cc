@@ -1,10 +1,13 @@
 #include "data/source/dataset.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "base/strings.h"
 #include "data/source/jsonl.h"
 #include "data/source/parallel_rows.h"
+#include "data/store/memory_store.h"
 
 namespace ftune {
 namespace {
@@ -26,6 +30,7 @@ constexpr double kMaxWeight = 1000;
 struct OpenEntry {
   RowFormat format = RowFormat::kText;
   RowPlace place;
+  RowMapping mapping;
   std::optional<JsonlFile> jsonl;
   std::optional<MappedFile> document;
 
@@ -64,14 +69,12 @@ absl::StatusOr<OpenEntry> OpenDocument(const DatasetEntry& entry) {
 }
 
 absl::StatusOr<OpenEntry> OpenRows(const DatasetEntry& entry) {
-  OpenEntry open{.format = entry.format, .place = {entry.path}};
+  OpenEntry open{.place = {entry.path}, .mapping = entry.mapping};
   FTUNE_ASSIGN_OR_RETURN(open.jsonl, JsonlFile::Open(entry.path));
   const JsonlFile::Line& first = open.jsonl->lines().front();
-  if (open.format == RowFormat::kAuto) {
-    FTUNE_ASSIGN_OR_RETURN(const OrderedJson row, open.jsonl->Parse(first));
-    FTUNE_ASSIGN_OR_RETURN(open.format, DetectRowFormat(row, open.jsonl->PlaceOf(first)));
-  }
-  FTUNE_RETURN_IF_ERROR(CheckRowFormat(open.format, open.jsonl->PlaceOf(first)));
+  FTUNE_ASSIGN_OR_RETURN(const OrderedJson row, open.jsonl->Parse(first));
+  FTUNE_ASSIGN_OR_RETURN(open.format,
+                         ChooseRowFormat(row, entry.format, entry.mapping, open.jsonl->PlaceOf(first)));
   return open;
 }
 
@@ -93,21 +96,20 @@ absl::StatusOr<BuiltRow> BuildRow(const OpenEntry& entry, int64_t row, const Sam
   }
   const JsonlFile::Line& line = entry.jsonl->lines()[static_cast<size_t>(row)];
   FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, entry.jsonl->Parse(line));
-  return builder.Build(parsed, entry.format, entry.jsonl->PlaceOf(line));
+  return builder.Build(parsed, entry.format, entry.jsonl->PlaceOf(line), entry.mapping);
 }
 
 // Adds a row's samples and what is to be said about it.
-void Collect(BuiltRow built, const SampleOrigin& origin, const RowPlace& place, Dataset& dataset) {
-  DataReport& report = dataset.report;
+void Collect(const BuiltRow& built, const SampleInfo& origin, const RowPlace& place, DataReport& report,
+             MemoryTokenStore& store) {
   ++report.rows;
   report.truncated_rows += built.truncated;
-  report.doubled_bos_rows += built.doubled_bos;
+  report.audit.Merge(built.audit);
   report.split_rows += built.samples.size() > 1;
-  if (built.dropped) report.dropped.push_back({place, origin.row, *built.dropped, built.tokens});
-  for (Sample& sample : built.samples) {
-    dataset.samples.push_back(std::move(sample));
-    dataset.origins.push_back(origin);
+  for (const DroppedSample& dropped : built.dropped) {
+    report.dropped.push_back({place, origin.row, dropped.reason, dropped.tokens});
   }
+  for (const Sample& sample : built.samples) store.Add(sample, origin);
 }
 
 absl::Status NothingLeft(const std::vector<DatasetEntry>& entries, const DataReport& report) {
@@ -134,13 +136,13 @@ std::string DroppedRowJson(const DroppedRow& dropped) {
 
 int64_t Dataset::tokens() const {
   int64_t count = 0;
-  for (const Sample& sample : samples) count += sample.size();
+  for (const int64_t sample : samples) count += store->info(sample).length;
   return count;
 }
 
 int64_t Dataset::trained_tokens() const {
   int64_t count = 0;
-  for (const Sample& sample : samples) count += sample.trained_tokens();
+  for (const int64_t sample : samples) count += store->info(sample).trained_tokens;
   return count;
 }
 
@@ -155,6 +157,7 @@ absl::StatusOr<Dataset> LoadDataset(const std::vector<DatasetEntry>& entries, co
   }
   const SampleBuilder builder(tokenizer, chat_template, options);
   Dataset dataset;
+  auto store = std::make_shared<MemoryTokenStore>();
   for (const DatasetEntry& entry : entries) {
     FTUNE_ASSIGN_OR_RETURN(const OpenEntry open, Open(entry));
     FTUNE_ASSIGN_OR_RETURN(std::vector<BuiltRow> rows,
@@ -163,12 +166,18 @@ absl::StatusOr<Dataset> LoadDataset(const std::vector<DatasetEntry>& entries, co
                            }));
     for (size_t row = 0; row < rows.size(); ++row) {
       const RowPlace place = open.jsonl ? open.jsonl->PlaceOf(open.jsonl->lines()[row]) : open.place;
-      const SampleOrigin origin = {static_cast<int32_t>(dataset.weights.size()), dataset.report.rows};
-      Collect(std::move(rows[row]), origin, place, dataset);
+      const std::string_view text = open.jsonl ? open.jsonl->lines()[row].text : open.document->text();
+      const SampleInfo origin = {.entry = static_cast<int32_t>(dataset.mix.size()),
+                                 .row = dataset.report.rows,
+                                 .row_hash = XXH3_64bits(text.data(), text.size())};
+      Collect(rows[row], origin, place, dataset.report, *store);
     }
-    dataset.weights.push_back(entry.weight);
+    dataset.mix.push_back({entry.weight});
   }
-  if (dataset.samples.empty()) return NothingLeft(entries, dataset.report);
+  if (store->size() == 0) return NothingLeft(entries, dataset.report);
+  dataset.samples.resize(static_cast<size_t>(store->size()));
+  std::iota(dataset.samples.begin(), dataset.samples.end(), 0);
+  dataset.store = std::move(store);
   return dataset;
 }
 

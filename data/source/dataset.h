@@ -2,19 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/sample.h"
+#include "data/audit/audit_counts.h"
 #include "data/source/row.h"
 #include "data/source/sample_builder.h"
+#include "data/store/token_store.h"
 
 namespace ftune {
 
 struct DatasetEntry {
   std::string path;  // .txt: one document; anything else: JSON Lines
   RowFormat format = RowFormat::kAuto;
+  RowMapping mapping;
   double weight = 1.0;  // how often each row comes in an epoch, on average
 };
 
@@ -31,23 +35,29 @@ std::string DroppedRowJson(const DroppedRow& dropped);
 struct DataReport {
   int64_t rows = 0;
   int64_t truncated_rows = 0;
-  int64_t split_rows = 0;  // became more than one sample
-  int64_t doubled_bos_rows = 0;
+  int64_t split_rows = 0;           // became more than one sample
   std::vector<DroppedRow> dropped;  // in order of rows
+  AuditCounts audit;                // merged over all rows
 };
 
-// What became of the samples' rows: `row` counts over the rows of all entries, dropped ones included.
-struct SampleOrigin {
-  int32_t entry = 0;
-  int64_t row = 0;
+// How an entry's samples are mixed with those of the others.
+struct EntryMix {
+  double weight = 1.0;
 };
 
 struct Dataset {
-  std::vector<Sample> samples;        // in order of entries, rows and pieces of rows
-  std::vector<SampleOrigin> origins;  // as many
-  std::vector<double> weights;        // of the entries
+  std::shared_ptr<const TokenStore> store;  // null where there are no samples
+  std::vector<int64_t> samples;             // indices into the store, in its order
+  std::vector<EntryMix> mix;                // of the entries
   DataReport report;
 
+  int64_t size() const { return static_cast<int64_t>(samples.size()); }
+  // Of the i-th of `samples`.
+  SampleInfo info(int64_t i) const { return store->info(samples[static_cast<size_t>(i)]); }
+  std::span<const StoredToken> sample(int64_t i) const {
+    return store->tokens(samples[static_cast<size_t>(i)]);
+  }
+  // Over all of `samples`.
   int64_t tokens() const;
   int64_t trained_tokens() const;
 };

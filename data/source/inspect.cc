@@ -96,7 +96,8 @@ std::string Plain(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-std::string RenderSample(const Sample& sample, const Tokenizer& tokenizer, bool colour) {
+std::string RenderSample(std::span<const StoredToken> tokens, const Tokenizer& tokenizer, bool colour) {
+  const Sample sample = CopySample(tokens);
   const std::vector<Piece> pieces = PiecesOf(sample, tokenizer);
   return StrCat(colour ? InColour(pieces) : Plain(pieces), "\n── end of segment: ", sample.size(),
                 " tokens, ", sample.trained_tokens(), " trained\n");
@@ -108,14 +109,16 @@ std::string RenderPack(const Batch& batch, int64_t pack, const Tokenizer& tokeni
   std::string out;
   for (const Segment& segment : batch.segments) {
     if (segment.begin < pack_begin || segment.begin >= pack_end) continue;
-    const auto begin = batch.ids.begin() + segment.begin;
-    Sample sample{{begin, begin + segment.length},
-                  std::vector<uint8_t>(static_cast<size_t>(segment.length), 0)};
-    for (int64_t i = 1; i < sample.size(); ++i) {
-      sample.trained[i] = batch.labels[segment.begin + i - 1] != kIgnoreLabel;
+    std::vector<StoredToken> sample;
+    bool any_trained = false;
+    for (int32_t i = 0; i < segment.length; ++i) {
+      const int32_t at = segment.begin + i;
+      const bool trained = i > 0 && batch.labels[at - 1] != kIgnoreLabel;
+      sample.push_back(StoredToken::Make(batch.ids[at], trained));
+      any_trained = any_trained || trained;
     }
     // Every sample has a trained token; a tail has none.
-    if (sample.trained_tokens() == 0 && segment.begin + segment.length == pack_end) {
+    if (!any_trained && segment.begin + segment.length == pack_end) {
       StrAppend(out, "── ", segment.length, " tokens of the pack are unfilled\n");
     } else {
       out += RenderSample(sample, tokenizer, colour);

@@ -1,10 +1,11 @@
 // Samples shown to a person: every token, and whether it is trained.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "data/loader/batch.h"
-#include "data/sample.h"
+#include "data/store/token_store.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ftune {
@@ -15,7 +16,7 @@ namespace ftune {
 //
 // In colour (ANSI): trained tokens green, others grey, neighbours in two shades, so that tokens can be told
 // apart; special tokens reversed. Plain: trained runs in [[ ]], special tokens in ⟨ ⟩.
-std::string RenderSample(const Sample& sample, const Tokenizer& tokenizer, bool colour);
+std::string RenderSample(std::span<const StoredToken> sample, const Tokenizer& tokenizer, bool colour);
 
 // The samples of one pack of a batch, one after another, and its unfilled tail.
 std::string RenderPack(const Batch& batch, int64_t pack, const Tokenizer& tokenizer, bool colour);

@@ -1,7 +1,5 @@
 #include "data/source/row.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -10,27 +8,6 @@
 #include "base/strings.h"
 
 namespace ftune {
-namespace {
-
-constexpr char kSupported[] = "messages, or prompt and completion, or text, or input_ids";
-
-// What a row of each format has, the more telling first: a row with both messages and text is a conversation.
-struct FormatKeys {
-  RowFormat format;
-  std::array<const char*, 2> keys;  // all of them; the second may be null
-};
-constexpr FormatKeys kFormatKeys[] = {
-    {RowFormat::kMessages, {"messages", nullptr}},
-    {RowFormat::kShareGpt, {"conversations", nullptr}},
-    {RowFormat::kTokens, {"input_ids", nullptr}},
-    {RowFormat::kSegments, {"segments", nullptr}},
-    {RowFormat::kPromptCompletion, {"prompt", "completion"}},
-    {RowFormat::kAlpaca, {"instruction", "output"}},
-    {RowFormat::kText, {"text", nullptr}},
-};
-
-}  // namespace
-
 absl::Status RowError(const RowPlace& place, RowProblem problem) {
   return DataError({.file = place.file,
                     .line = static_cast<int>(place.line),
@@ -39,52 +16,6 @@ absl::Status RowError(const RowPlace& place, RowProblem problem) {
                     .found = std::move(problem.found),
                     .expected = std::move(problem.expected),
                     .hint = std::move(problem.hint)});
-}
-
-std::string_view RowFormatName(RowFormat format) {
-  switch (format) {
-    case RowFormat::kAuto:
-      return "auto";
-    case RowFormat::kMessages:
-      return "messages";
-    case RowFormat::kPromptCompletion:
-      return "prompt_completion";
-    case RowFormat::kText:
-      return "text";
-    case RowFormat::kTokens:
-      return "tokens";
-    case RowFormat::kShareGpt:
-      return "sharegpt";
-    case RowFormat::kAlpaca:
-      return "alpaca";
-    case RowFormat::kSegments:
-      return "segments";
-  }
-  return "";
-}
-
-absl::StatusOr<RowFormat> DetectRowFormat(const OrderedJson& row, const RowPlace& place) {
-  for (const FormatKeys& candidate : kFormatKeys) {
-    const bool has_all = std::all_of(candidate.keys.begin(), candidate.keys.end(),
-                                     [&](const char* key) { return key == nullptr || row.contains(key); });
-    if (has_all) return candidate.format;
-  }
-  return RowError(place, {.message = "the keys of this row show no known format",
-                          .found = DescribeKeys(row),
-                          .expected = kSupported});
-}
-
-absl::Status CheckRowFormat(RowFormat format, const RowPlace& place) {
-  switch (format) {
-    case RowFormat::kShareGpt:
-    case RowFormat::kAlpaca:
-    case RowFormat::kSegments:
-      return RowError(place, {.message = StrCat("the format ", RowFormatName(format), " is not supported"),
-                              .expected = StrCat("rows with ", kSupported),
-                              .hint = "convert the rows to messages"});
-    default:
-      return absl::OkStatus();
-  }
 }
 
 std::optional<OrderedJson> ParseOrderedJson(std::string_view text) {

@@ -28,14 +28,6 @@ absl::Status RowError(const RowPlace& place, RowProblem problem);
 
 enum class RowFormat { kAuto, kMessages, kPromptCompletion, kText, kTokens, kShareGpt, kAlpaca, kSegments };
 
-std::string_view RowFormatName(RowFormat format);
-
-// The format that a row's keys show. An error lists the keys where they show none.
-absl::StatusOr<RowFormat> DetectRowFormat(const OrderedJson& row, const RowPlace& place);
-
-// An error that names the format, where samples cannot be made of it.
-absl::Status CheckRowFormat(RowFormat format, const RowPlace& place);
-
 // Nothing where `text` is not JSON, or nested so deeply that walking it could exhaust the stack.
 std::optional<OrderedJson> ParseOrderedJson(std::string_view text);
 

@@ -1,48 +1,17 @@
 #include "data/source/sample_builder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "data/loader/batch.h"
+#include "data/audit/audit_sample.h"
 #include "data/source/trained_tokens.h"
 
 namespace ftune {
 namespace {
-
-absl::StatusOr<std::string> TextField(const OrderedJson& row, const char* key, const RowPlace& place) {
-  const auto field = row.find(key);
-  if (field == row.end()) {
-    return RowError(place,
-                    {.message = StrCat("the row has no ", key), .found = DescribeKeys(row), .expected = key});
-  }
-  if (!field->is_string())
-    return RowError(place, {.key = key, .found = DescribeValue(*field), .expected = "a string"});
-  return field->get<std::string>();
-}
-
-// A list of integers in [low, high).
-absl::StatusOr<std::vector<int32_t>> IntegerList(const OrderedJson& list, const std::string& key, int64_t low,
-                                                 int64_t high, const RowPlace& place) {
-  if (!list.is_array()) {
-    return RowError(place, {.key = key, .found = DescribeValue(list), .expected = "a list of integers"});
-  }
-  std::vector<int32_t> values;
-  values.reserve(list.size());
-  for (const OrderedJson& item : list) {
-    const bool fits = item.is_number_integer() && item >= low && item < high;
-    if (!fits) {
-      return RowError(place, {.key = StrCat(key, "[", values.size(), "]"),
-                              .found = DescribeValue(item),
-                              .expected = StrCat("an integer from ", low, " to ", high - 1),
-                              .hint = "use ids of this model's tokenizer"});
-    }
-    values.push_back(item.get<int32_t>());
-  }
-  return values;
-}
 
 // Pieces of at most `length` tokens that together predict each token but the first exactly once.
 std::vector<Sample> Split(const Sample& sample, int64_t length) {
@@ -76,76 +45,92 @@ std::string_view DropReasonName(DropReason reason) {
 
 SampleBuilder::SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* chat_template,
                              const SampleOptions& options)
-    : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
+    : tokenizer_(tokenizer),
+      chat_template_(chat_template),
+      options_(options),
+      read_options_{
+          .chat = {.train_on_turns = options.train_on_turns, .roles_to_train = options.roles_to_train},
+          .has_chat_template = chat_template != nullptr,
+          .vocab_size = tokenizer.vocab_size()} {}
 
-absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat format,
-                                              const RowPlace& place) const {
-  switch (format) {
-    case RowFormat::kMessages: {
-      FTUNE_ASSIGN_OR_RETURN(Sample sample, Conversation(row, place));
-      return Finish(std::move(sample), format, place);
-    }
-    case RowFormat::kPromptCompletion: {
-      FTUNE_ASSIGN_OR_RETURN(Sample sample, PromptCompletion(row, place));
-      return Finish(std::move(sample), format, place);
-    }
-    case RowFormat::kTokens: {
-      FTUNE_ASSIGN_OR_RETURN(Sample sample, Tokens(row, place));
-      return Finish(std::move(sample), format, place);
-    }
-    case RowFormat::kText: {
-      FTUNE_ASSIGN_OR_RETURN(const std::string text, TextField(row, "text", place));
-      return BuildDocument(text, place);
-    }
-    default:
-      return CheckRowFormat(format, place);
+absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat format, const RowPlace& place,
+                                              const RowMapping& mapping) const {
+  FTUNE_ASSIGN_OR_RETURN(const RowContent content,
+                         ftune::ReadRow(RowFields(row, place, mapping), format, read_options_));
+  if (const auto* chat = std::get_if<ChatRow>(&content)) return Conversation(*chat, format, place);
+  if (const auto* document = std::get_if<Document>(&content)) return BuildDocument(document->text, place);
+  if (const auto* tokens = std::get_if<TokenRow>(&content)) {
+    return Audited({tokens->ids, tokens->trained}, format, place);
   }
+  if (const auto* segments = std::get_if<SegmentRow>(&content))
+    return Audited(Joined(*segments), format, place);
+  return Audited(Completed(std::get<PromptCompletion>(content)), format, place);
 }
 
 absl::StatusOr<BuiltRow> SampleBuilder::BuildDocument(std::string_view text, const RowPlace& place) const {
   Sample sample = AllTrained(tokenizer_.Encode(text, {.add_special_tokens = true}).ids);
   AppendEos(sample, 1);
-  return Finish(std::move(sample), RowFormat::kText, place);
+  return Audited(std::move(sample), RowFormat::kText, place);
 }
 
-absl::StatusOr<Sample> SampleBuilder::Conversation(const OrderedJson& row, const RowPlace& place) const {
+absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format,
+                                                const RowPlace& place) const {
+  // Texts that bring a BOS of their own get no second one; ids that stand in the data are taken as they are.
+  const bool mended = format != RowFormat::kTokens && TakeOutDoubledBos(sample);
+  std::vector<int32_t> turn_ends;  // of what ends as an answer does
+  if (format == RowFormat::kPromptCompletion || format == RowFormat::kAlpaca) {
+    if (sample.size() > 0) turn_ends.push_back(sample.ids.back());
+  }
+  AuditCounts audit = AuditSample(sample, turn_ends, tokenizer_, place);
+  audit.mended_bos = mended;
+  audit.formats[std::string(RowFormatName(format))] = 1;
+  FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample), format, place));
+  built.audit = std::move(audit);
+  return built;
+}
+
+bool SampleBuilder::TakeOutDoubledBos(Sample& sample) const {
+  const auto& bos = tokenizer_.special().bos;
+  bool doubled = false;
+  while (bos && sample.size() > 1 && sample.ids[0] == bos->id && sample.ids[1] == bos->id) {
+    sample.ids.erase(sample.ids.begin());
+    sample.trained.erase(sample.trained.begin());
+    doubled = true;
+  }
+  return doubled;
+}
+
+absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, RowFormat format,
+                                                     const RowPlace& place) const {
   if (chat_template_ == nullptr) {
     return RowError(place, {.message = "the row is a conversation, but the model has no chat template",
                             .hint = "name one with data.chat_template"});
   }
-  FTUNE_ASSIGN_OR_RETURN(ChatRow chat, ReadChatRow(row, place, options_.train_on_turns));
-  const auto template_error = [&](const absl::Status& status) {
-    return RowError(place, {.message = StrCat("the chat template does not take this row: ",
-                                              std::string(status.message()))});
-  };
-  if (options_.train_on_inputs && !chat.has_untrained_flag) {
-    const absl::StatusOr<std::string> text = chat_template_->Render(chat.input);
-    if (!text.ok()) return template_error(text.status());
-    return AllTrained(tokenizer_.Encode(*text).ids);
+  FTUNE_ASSIGN_OR_RETURN(std::vector<ConversationSample> samples,
+                         ConversationSamples(chat, *chat_template_, tokenizer_,
+                                             {options_.train_on_inputs, options_.split_turns}, place));
+  BuiltRow whole;
+  for (ConversationSample& sample : samples) {
+    AuditCounts audit = AuditSample(sample.sample, sample.turn_ends, tokenizer_, place);
+    audit.mended_bos = sample.doubled_bos;
+    audit.formats[std::string(RowFormatName(format))] = 1;
+    for (const RoleTokens& role : sample.roles) {
+      audit.roles[role.role] = {.tokens = role.tokens, .trained_tokens = role.trained};
+    }
+    whole.audit.Merge(audit);
+    FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample.sample), RowFormat::kMessages, place));
+    std::move(built.samples.begin(), built.samples.end(), std::back_inserter(whole.samples));
+    std::move(built.dropped.begin(), built.dropped.end(), std::back_inserter(whole.dropped));
+    whole.tokens += built.tokens;
+    whole.truncated = whole.truncated || built.truncated;
   }
-
-  const absl::StatusOr<RenderedChat> rendered = chat_template_->RenderWithSpans(chat.input);
-  if (!rendered.ok()) return template_error(rendered.status());
-  // Tokens of the turns that are learned; with train_on_inputs, of those that are not.
-  std::vector<TextSpan> spans;
-  for (const RenderedChat::AssistantSpan& span : rendered->assistant) {
-    if (chat.trained.at(static_cast<size_t>(span.message)) != options_.train_on_inputs)
-      spans.push_back(span.bytes);
-  }
-  Encoding encoding = tokenizer_.Encode(rendered->text);
-  std::vector<uint8_t> trained = TokensInSpans(rendered->text, encoding.spans, spans);
-  if (options_.train_on_inputs) {
-    for (uint8_t& flag : trained) flag = 1 - flag;
-  }
-  return Sample{std::move(encoding.ids), std::move(trained)};
+  return whole;
 }
 
-absl::StatusOr<Sample> SampleBuilder::PromptCompletion(const OrderedJson& row, const RowPlace& place) const {
-  FTUNE_ASSIGN_OR_RETURN(const std::string prompt, TextField(row, "prompt", place));
-  FTUNE_ASSIGN_OR_RETURN(const std::string completion, TextField(row, "completion", place));
-  const std::string text = prompt + completion;
+Sample SampleBuilder::Completed(const PromptCompletion& row) const {
+  const std::string text = row.prompt + row.completion;
   Encoding encoding = tokenizer_.Encode(text, {.add_special_tokens = true});
-  const TextSpan span = {options_.train_on_inputs ? 0 : static_cast<int64_t>(prompt.size()),
+  const TextSpan span = {options_.train_on_inputs ? 0 : static_cast<int64_t>(row.prompt.size()),
                          static_cast<int64_t>(text.size())};
   std::vector<uint8_t> trained = TokensInSpans(text, encoding.spans, {&span, 1});
   Sample sample{std::move(encoding.ids), std::move(trained)};
@@ -153,35 +138,23 @@ absl::StatusOr<Sample> SampleBuilder::PromptCompletion(const OrderedJson& row, c
   return sample;
 }
 
-absl::StatusOr<Sample> SampleBuilder::Tokens(const OrderedJson& row, const RowPlace& place) const {
-  const auto input_ids = row.find("input_ids");
-  if (input_ids == row.end()) {
-    return RowError(
-        place, {.message = "the row has no input_ids", .found = DescribeKeys(row), .expected = "input_ids"});
-  }
-  FTUNE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                         IntegerList(*input_ids, "input_ids", 0, tokenizer_.vocab_size(), place));
-  Sample sample = AllTrained(std::move(ids));
-  const auto labels = row.find("labels");
-  if (labels == row.end() || labels->is_null()) return sample;
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> wanted,
-                         IntegerList(*labels, "labels", kIgnoreLabel, tokenizer_.vocab_size(), place));
-  if (wanted.size() != sample.ids.size()) {
-    return RowError(place, {.key = "labels",
-                            .found = StrCat(wanted.size(), " labels"),
-                            .expected = StrCat(sample.ids.size(), ", as many as input_ids")});
-  }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] != kIgnoreLabel && wanted[i] != sample.ids[i]) {
-      return RowError(
-          place, {.key = StrCat("labels[", i, "]"),
-                  .found = StrCat(wanted[i]),
-                  .expected = StrCat(sample.ids[i], " (the same position of input_ids) or ", kIgnoreLabel),
-                  .hint = "labels are not shifted"});
+Sample SampleBuilder::Joined(const SegmentRow& row) const {
+  std::string text;
+  std::vector<TextSpan> spans;  // neighbours that are trained are one: a token may run from one into the next
+  for (const SegmentRow::Segment& segment : row.segments) {
+    const auto begin = static_cast<int64_t>(text.size());
+    text += segment.text;
+    const auto end = static_cast<int64_t>(text.size());
+    if (!segment.trained && !options_.train_on_inputs) continue;
+    if (!spans.empty() && spans.back().end == begin) {
+      spans.back().end = end;
+    } else {
+      spans.push_back({begin, end});
     }
-    sample.trained[i] = wanted[i] != kIgnoreLabel;
   }
-  return sample;
+  Encoding encoding = tokenizer_.Encode(text);
+  std::vector<uint8_t> trained = TokensInSpans(text, encoding.spans, spans);
+  return {std::move(encoding.ids), std::move(trained)};
 }
 
 void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
@@ -194,11 +167,9 @@ void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
 absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, const RowPlace& place) const {
   BuiltRow built;
   built.tokens = sample.size();
-  const auto& bos = tokenizer_.special().bos;
-  built.doubled_bos = bos && sample.size() >= 2 && sample.ids[0] == bos->id && sample.ids[1] == bos->id;
   const auto drop = [&](DropReason reason) {
     built.samples.clear();
-    built.dropped = reason;
+    built.dropped.push_back({reason, built.tokens});
     return built;
   };
   if (sample.trained_tokens() == 0) return drop(DropReason::kNothingTrained);

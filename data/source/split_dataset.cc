@@ -34,7 +34,7 @@ absl::StatusOr<int64_t> CountOf(double size, int64_t rows) {
 
 absl::StatusOr<TrainAndEvaluation> SplitDataset(Dataset dataset, double size, uint64_t seed) {
   std::set<int64_t> kept;
-  for (const SampleOrigin& origin : dataset.origins) kept.insert(origin.row);
+  for (int64_t i = 0; i < dataset.size(); ++i) kept.insert(dataset.info(i).row);
   FTUNE_ASSIGN_OR_RETURN(const int64_t count, CountOf(size, static_cast<int64_t>(kept.size())));
 
   // Over all rows, so that a row's side does not change with the rows that a length policy drops; of those,
@@ -45,13 +45,13 @@ absl::StatusOr<TrainAndEvaluation> SplitDataset(Dataset dataset, double size, ui
     if (kept.contains(row)) chosen.insert(row);
   }
   TrainAndEvaluation result;
-  result.train.weights = dataset.weights;
-  result.evaluation.weights.assign(dataset.weights.size(), 1.0);
+  result.train.store = result.evaluation.store = dataset.store;
+  result.train.mix = dataset.mix;
+  result.evaluation.mix.assign(dataset.mix.size(), {});
   result.train.report = std::move(dataset.report);
-  for (size_t i = 0; i < dataset.samples.size(); ++i) {
-    Dataset& side = chosen.contains(dataset.origins[i].row) ? result.evaluation : result.train;
-    side.samples.push_back(std::move(dataset.samples[i]));
-    side.origins.push_back(dataset.origins[i]);
+  for (const int64_t sample : dataset.samples) {
+    Dataset& side = chosen.contains(dataset.store->info(sample).row) ? result.evaluation : result.train;
+    side.samples.push_back(sample);
   }
   return result;
 }

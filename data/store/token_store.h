@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "data/sample.h"
+
 namespace ftune {
 
 // A token and whether the model learns to predict it: the id in the low 31 bits, the flag in the highest.
@@ -37,5 +39,8 @@ class TokenStore {
   virtual SampleInfo info(int64_t sample) const = 0;
   virtual std::span<const StoredToken> tokens(int64_t sample) const = 0;
 };
+
+// A copy of its tokens.
+Sample CopySample(std::span<const StoredToken> tokens);
 
 }  // namespace ftune

@@ -14,12 +14,6 @@ namespace {
 using jinja::Origin;
 using jinja::Run;
 using jinja::Text;
-using AssistantSpan = RenderedChat::AssistantSpan;
-
-bool IsAssistant(const OrderedJson& message) {
-  const auto role = message.find("role");
-  return role != message.end() && role->is_string() && role->get_ref<const std::string&>() == "assistant";
-}
 
 bool HasToolCalls(const OrderedJson& message) {
   const auto calls = message.find("tool_calls");
@@ -40,18 +34,22 @@ bool EndsWithControlToken(std::string_view text) {
 // The spans of one rendered conversation.
 class SpanSearch {
  public:
-  SpanSearch(const SpanFinder& finder, const ChatInput& input, const Text& text)
-      : finder_(finder), input_(input), text_(text), bytes_(text.bytes()) {}
+  SpanSearch(const SpanFinder& finder, const ChatInput& input, std::span<const uint8_t> wanted,
+             const Text& text)
+      : finder_(finder), input_(input), wanted_(wanted), text_(text), bytes_(text.bytes()) {}
 
-  // By the template's {% generation %} blocks, or else by the messages' turns.
-  absl::StatusOr<std::vector<AssistantSpan>> Find() const;
+  // Of the assistant by the template's {% generation %} blocks, or else by the messages' turns.
+  absl::StatusOr<std::vector<MessageSpan>> Find() const;
 
  private:
   // A template that knows no tool calls leaves them out without a word; the model would learn to answer
   // nothing.
   absl::Status CheckToolCallsAreWritten() const;
-  absl::StatusOr<std::vector<AssistantSpan>> ByGenerationBlocks() const;
-  absl::StatusOr<std::vector<AssistantSpan>> ByTurns() const;
+  absl::StatusOr<std::vector<MessageSpan>> ByGenerationBlocks() const;
+  absl::StatusOr<std::vector<MessageSpan>> ByTurns() const;
+  // Of a message that is not the assistant's.
+  std::vector<MessageSpan> WordsOf(int index) const;
+  bool Wanted(int index) const { return wanted_[static_cast<size_t>(index)] != 0; }
   // A conversation like this one: its first `count` messages, then `more`.
   ChatInput Prefix(size_t count, bool add_generation_prompt, const OrderedJson* more = nullptr) const;
   absl::StatusOr<TextSpan> SpanOf(int index) const;
@@ -70,6 +68,7 @@ class SpanSearch {
 
   const SpanFinder& finder_;
   const ChatInput& input_;
+  const std::span<const uint8_t> wanted_;
   const Text& text_;
   const std::string_view bytes_;
 };
@@ -94,9 +93,25 @@ ChatInput SpanSearch::Prefix(size_t count, bool add_generation_prompt, const Ord
   return prefix;
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::Find() const {
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::Find() const {
   FTUNE_RETURN_IF_ERROR(CheckToolCallsAreWritten());
-  return finder_.has_generation ? ByGenerationBlocks() : ByTurns();
+  std::vector<MessageSpan> spans;
+  const std::vector<uint8_t> assistant = AssistantMessages(input_);
+  for (size_t i = 0; i < assistant.size(); ++i) {
+    const int index = static_cast<int>(i);
+    if (assistant[i] || !Wanted(index)) continue;
+    const std::vector<MessageSpan> words = WordsOf(index);
+    spans.insert(spans.end(), words.begin(), words.end());
+  }
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<MessageSpan> answers,
+                         finder_.has_generation ? ByGenerationBlocks() : ByTurns());
+  spans.insert(spans.end(), answers.begin(), answers.end());
+  std::sort(spans.begin(), spans.end(),
+            [](const MessageSpan& a, const MessageSpan& b) { return a.bytes.begin < b.bytes.begin; });
+  for (size_t i = 1; i < spans.size(); ++i) {
+    if (spans[i].bytes.begin < spans[i - 1].bytes.end) return Unsure(spans[i].message, "turns overlap");
+  }
+  return spans;
 }
 
 absl::Status SpanSearch::CheckToolCallsAreWritten() const {
@@ -116,7 +131,7 @@ absl::Status SpanSearch::CheckToolCallsAreWritten() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() const {
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::ByGenerationBlocks() const {
   struct Block {
     int32_t generation;
     int message = -1;
@@ -142,7 +157,7 @@ absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() cons
   for (size_t i = 0; i < input_.messages.size(); ++i) {
     if (IsAssistant(input_.messages[i])) last = static_cast<int>(i);
   }
-  std::vector<AssistantSpan> spans;
+  std::vector<MessageSpan> spans;
   for (const Block& block : blocks) {
     const size_t end = TrimEnd(bytes_, block.body_end, block.end);
     if (end == block.begin) continue;
@@ -152,23 +167,51 @@ absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByGenerationBlocks() cons
     spans.push_back({owner, {static_cast<int64_t>(block.begin), static_cast<int64_t>(end)}});
   }
   if (spans.empty() && last >= 0) return Unsure(last, "the template's {% generation %} blocks mark nothing");
+  // Of others' messages a block says nothing that WordsOf does not.
+  std::erase_if(spans, [&](const MessageSpan& span) {
+    return !Wanted(span.message) || !IsAssistant(input_.messages[static_cast<size_t>(span.message)]);
+  });
   return spans;
 }
 
-absl::StatusOr<std::vector<AssistantSpan>> SpanSearch::ByTurns() const {
-  std::vector<AssistantSpan> spans;
+absl::StatusOr<std::vector<MessageSpan>> SpanSearch::ByTurns() const {
+  std::vector<MessageSpan> spans;
   for (size_t i = 0; i < input_.messages.size(); ++i) {
-    if (!IsAssistant(input_.messages[i])) continue;
-    FTUNE_ASSIGN_OR_RETURN(const TextSpan bytes, SpanOf(static_cast<int>(i)));
-    spans.push_back({static_cast<int>(i), bytes});
-  }
-  std::sort(spans.begin(), spans.end(),
-            [](const AssistantSpan& a, const AssistantSpan& b) { return a.bytes.begin < b.bytes.begin; });
-  for (size_t i = 1; i < spans.size(); ++i) {
-    if (spans[i].bytes.begin < spans[i - 1].bytes.end)
-      return Unsure(spans[i].message, "assistant turns overlap");
+    const int index = static_cast<int>(i);
+    if (!IsAssistant(input_.messages[i]) || !Wanted(index)) continue;
+    FTUNE_ASSIGN_OR_RETURN(const TextSpan bytes, SpanOf(index));
+    spans.push_back({index, bytes});
   }
   return spans;
+}
+
+std::vector<MessageSpan> SpanSearch::WordsOf(int index) const {
+  std::vector<MessageSpan> spans;
+  int64_t begin = 0;
+  for (const Run& run : text_.runs()) {
+    const auto end = static_cast<int64_t>(run.end);
+    if (run.tag.source == index && run.tag.origin >= Origin::kBody) {
+      const bool goes_on = !spans.empty() && spans.back().bytes.end == begin;
+      if (goes_on) {
+        spans.back().bytes.end = end;
+      } else {
+        spans.push_back({index, {begin, end}});
+      }
+    }
+    begin = end;
+  }
+  // In a turn of its own all from the first word to the end of the turn; elsewhere (a system message inside
+  // the first question) the words alone.
+  Turn turn;
+  if (spans.empty() || FindTurn(text_, index, &turn) != TurnFound::kOne) return spans;
+  const auto inside = [&](const MessageSpan& span) {
+    return span.bytes.begin >= static_cast<int64_t>(turn.begin) &&
+           span.bytes.end <= static_cast<int64_t>(turn.end);
+  };
+  if (!std::all_of(spans.begin(), spans.end(), inside)) return spans;
+  const auto words_end = static_cast<size_t>(spans.back().bytes.end);
+  const size_t end = TrimEnd(bytes_, words_end, turn.end);
+  return {{index, {spans.front().bytes.begin, static_cast<int64_t>(end)}}};
 }
 
 absl::StatusOr<TextSpan> SpanSearch::SpanOf(int index) const {
@@ -323,12 +366,14 @@ std::optional<std::pair<std::string, std::string>> SpanSearch::ProbePlainAnswer(
 
 }  // namespace
 
-absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
+absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input,
+                                                std::span<const uint8_t> wanted) const {
   FTUNE_ASSIGN_OR_RETURN(const Text text, render(input));
   RenderedChat chat;
   chat.text = text.bytes();
+  chat.turns = FindTurns(text);
   if (has_generation || !input.add_generation_prompt) {
-    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).Find());
+    FTUNE_ASSIGN_OR_RETURN(chat.spans, SpanSearch(*this, input, wanted, text).Find());
     return chat;
   }
   // The prompt may be written inside the last message's iteration: it must not count as that message's.
@@ -336,7 +381,7 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
   closed.add_generation_prompt = false;
   FTUNE_ASSIGN_OR_RETURN(const Text closed_text, render(closed));
   if (chat.text.starts_with(closed_text.bytes())) {
-    FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, closed, closed_text).Find());
+    FTUNE_ASSIGN_OR_RETURN(chat.spans, SpanSearch(*this, closed, wanted, closed_text).Find());
     return chat;
   }
   if (!input.messages.empty() && IsAssistant(input.messages.back())) {
@@ -347,7 +392,7 @@ absl::StatusOr<RenderedChat> SpanFinder::Render(const ChatInput& input) const {
     detail.hint = "render without add_generation_prompt";
     return DataError(std::move(detail));
   }
-  FTUNE_ASSIGN_OR_RETURN(chat.assistant, SpanSearch(*this, input, text).Find());
+  FTUNE_ASSIGN_OR_RETURN(chat.spans, SpanSearch(*this, input, wanted, text).Find());
   return chat;
 }
 

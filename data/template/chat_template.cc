@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/template/chat_context.h"
 #include "data/template/chat_spans.h"
+#include "data/template/chat_turn.h"
 #include "data/template/jinja_chat_template.h"
 
 namespace ftune {
@@ -20,6 +21,18 @@ absl::Status CheckNotEmpty(const ChatInput& input, const std::string& name) {
 }
 
 }  // namespace
+
+bool IsAssistant(const OrderedJson& message) {
+  if (!message.is_object()) return false;
+  const auto role = message.find("role");
+  return role != message.end() && role->is_string() && role->get_ref<const std::string&>() == "assistant";
+}
+
+std::vector<uint8_t> AssistantMessages(const ChatInput& input) {
+  std::vector<uint8_t> flags;
+  for (const OrderedJson& message : input.messages) flags.push_back(IsAssistant(message));
+  return flags;
+}
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ParseChatTemplate(std::string_view source, std::string name,
                                                                 const SpecialTokens& special) {
@@ -46,14 +59,21 @@ absl::StatusOr<std::string> JinjaChatTemplate::Render(const ChatInput& input) co
   return text.bytes();
 }
 
-absl::StatusOr<RenderedChat> JinjaChatTemplate::RenderWithSpans(const ChatInput& input) const {
+absl::StatusOr<RenderedChat> JinjaChatTemplate::RenderTurns(const ChatInput& input) const {
+  FTUNE_RETURN_IF_ERROR(CheckNotEmpty(input, template_.name()));
+  FTUNE_ASSIGN_OR_RETURN(const jinja::Text text, RenderText(input, /*track_provenance=*/true));
+  return RenderedChat{.text = text.bytes(), .turns = FindTurns(text), .spans = {}};
+}
+
+absl::StatusOr<RenderedChat> JinjaChatTemplate::RenderWithSpans(const ChatInput& input,
+                                                                std::span<const uint8_t> wanted) const {
   FTUNE_RETURN_IF_ERROR(CheckNotEmpty(input, template_.name()));
   SpanFinder finder;
   finder.name = template_.name();
   finder.eos = special_.eos.has_value() ? special_.eos->text : "";
   finder.has_generation = template_.has_generation();
   finder.render = [this](const ChatInput& other) { return RenderText(other, /*track_provenance=*/true); };
-  return finder.Render(input);
+  return finder.Render(input, wanted);
 }
 
 }  // namespace ftune

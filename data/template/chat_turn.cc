@@ -39,6 +39,23 @@ TurnFound FindTurn(const Text& text, int index, Turn* turn) {
   return TurnFound::kOne;
 }
 
+std::vector<MessageSpan> FindTurns(const Text& text) {
+  std::vector<MessageSpan> turns;
+  int64_t begin = 0;
+  for (const Run& run : text.runs()) {
+    const int message = run.tag.turn >= 0 ? run.tag.turn : run.tag.source;
+    const auto end = static_cast<int64_t>(run.end);
+    if (message >= 0 && !turns.empty() && turns.back().message == message &&
+        turns.back().bytes.end == begin) {
+      turns.back().bytes.end = end;
+    } else if (message >= 0) {
+      turns.push_back({message, {begin, end}});
+    }
+    begin = end;
+  }
+  return turns;
+}
+
 size_t TrimEnd(std::string_view text, size_t floor, size_t end) {
   size_t kept = floor;
   for (size_t pos = floor; pos < end;) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/template/chat_template.h"
 #include "data/template/jinja_text.h"
 
 namespace ftune {
@@ -27,6 +28,10 @@ enum class TurnFound { kOne, kNone, kSeveral };
 // The turn of message `index`; whitespace that a template's own loops over the messages leave behind is no
 // turn.
 TurnFound FindTurn(const jinja::Text& text, int index, Turn* turn);
+
+// Which message each piece of the text was written for: the one whose loop iteration wrote it, or else the
+// one whose data it is.
+std::vector<MessageSpan> FindTurns(const jinja::Text& text);
 
 // Offset behind the last byte in [floor, end) of `text` that is not whitespace; `floor` if there is none.
 size_t TrimEnd(std::string_view text, size_t floor, size_t end);

@@ -18,7 +18,9 @@ class JinjaChatTemplate : public ChatTemplate {
                                                               jinja::Clock clock);
 
   absl::StatusOr<std::string> Render(const ChatInput& input) const override;
-  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const override;
+  absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const override;
+  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input,
+                                               std::span<const uint8_t> wanted) const override;
 
  private:
   JinjaChatTemplate(jinja::Template compiled, const SpecialTokens& special, jinja::Clock clock)

@@ -127,12 +127,15 @@ absl::StatusOr<const Family*> CheckGgufFamily(const ModelConfig& config, const s
                       .expected = StrJoin(known, ", "),
                       .hint = "export with --format hf, and convert that with llama.cpp"});
   }
-  if (config.rope.kind != RopeKind::kDefault && config.rope.kind != RopeKind::kLinear &&
-      config.rope.kind != RopeKind::kLlama3) {
+  const bool has_place = config.rope.kind == RopeKind::kDefault || config.rope.kind == RopeKind::kLinear ||
+                         config.rope.kind == RopeKind::kLlama3;
+  const bool local = family.rope == RopeRule::kLocal;
+  if (!has_place || (local && config.local_rope.kind != RopeKind::kDefault)) {
     return DataError({.file = file,
                       .key = "rope_type",
                       .message = "models with this scaling of positions cannot be written as GGUF",
-                      .expected = "default, linear or llama3",
+                      .expected = local ? "default or linear, and default for layers with a window"
+                                        : "default, linear or llama3",
                       .hint = "export with --format hf, and convert that with llama.cpp"});
   }
   if (family.query_scalar && config.attention_scale != GgufAttentionScale(config, family)) {

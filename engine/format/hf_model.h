@@ -15,6 +15,9 @@ struct ModelFiles {
   ModelConfig config;
   std::unique_ptr<WeightSource> weights;  // Hugging Face names
   std::filesystem::path path;             // as given to OpenModel
+  // What an adapter that is saved calls its base; empty: path. Of a model of the hub its id and commit.
+  std::string name;
+  std::string revision;
   bool is_gguf = false;
   std::string config_json;  // the text of config.json; empty for GGUF
   // Where the tokenizer's files are, if not with the model: it has tokens that the model's has not.

@@ -187,7 +187,8 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
   std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
-  config.base_model = base.path.string();
+  config.base_model = base.name.empty() ? base.path.string() : base.name;
+  config.base_revision = base.revision;
   config.of_multimodal = base.text_only;
   // As the user gave them; all-linear as the names that it stands for, which every reader knows.
   const auto* text = std::get_if<std::string>(&options.target_modules);

@@ -258,6 +258,8 @@ std::string ConfigText(const PeftConfig& config) {
   OrderedJson alphas = OrderedJson::object(), ranks = OrderedJson::object();
   for (const auto& [pattern, alpha] : lora.alpha_pattern) alphas[pattern] = Number(alpha);
   for (const auto& [pattern, rank] : lora.rank_pattern) ranks[pattern] = rank;
+  const OrderedJson revision =
+      config.base_revision.empty() ? OrderedJson(nullptr) : OrderedJson(config.base_revision);
   const OrderedJson base = config.base_model.empty() ? OrderedJson(nullptr) : OrderedJson(config.base_model);
   OrderedJson root = {{"alpha_pattern", alphas},
                       {"base_model_name_or_path", base},
@@ -274,6 +276,7 @@ std::string ConfigText(const PeftConfig& config) {
                       {"peft_type", "LORA"},
                       {"r", lora.rank},
                       {"rank_pattern", ranks},
+                      {"revision", revision},
                       {"target_modules", Names(lora.target_modules)},
                       {"task_type", "CAUSAL_LM"},
                       {"use_dora", lora.dora},
@@ -315,6 +318,7 @@ absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
   FTUNE_RETURN_IF_ERROR(
       ReadPattern<double>(ordered, "alpha_pattern", file, &CheckAlpha, config.lora.alpha_pattern));
   FTUNE_ASSIGN_OR_RETURN(config.base_model, FieldOr<std::string>(root, "base_model_name_or_path", "", file));
+  FTUNE_ASSIGN_OR_RETURN(config.base_revision, FieldOr<std::string>(root, "revision", "", file));
   ReadFeatures(root, config);
   return config;
 }

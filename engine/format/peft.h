@@ -23,7 +23,8 @@ struct PeftConfig {
   // The base is the text model of a multimodal one: PEFT's names have "model.language_model." where a text
   // model's, and those here, have "model.".
   bool of_multimodal = false;
-  std::string base_model;  // name or path; may be empty
+  std::string base_model;     // name or path; may be empty
+  std::string base_revision;  // of a model of the hub; may be empty
   // Fields that change what the adapter computes, beside those above, with their values as JSON.
   std::vector<std::pair<std::string, std::string>> other_features;
 };

@@ -1,5 +1,6 @@
 #include "engine/format/rope_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -25,6 +26,25 @@ constexpr std::array<KindName, 7> kKinds = {{{"default", RopeKind::kDefault},
                                              {"longrope", RopeKind::kLongRope},
                                              {"su", RopeKind::kLongRope},  // its first name
                                              {"llama3", RopeKind::kLlama3}}};
+
+// What a set of parameters of each kind may have, beside those of every kind.
+constexpr std::array<const char*, 4> kCommonKeys = {"rope_type", "type", "rope_theta",
+                                                    "partial_rotary_factor"};
+struct KindKeys {
+  RopeKind kind;
+  std::array<const char*, 8> keys;  // unused ones are null
+};
+constexpr std::array<KindKeys, 6> kKindKeys = {
+    {{RopeKind::kDefault, {}},
+     {RopeKind::kLinear, {"factor"}},
+     {RopeKind::kDynamic, {"factor"}},
+     {RopeKind::kYarn,
+      {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate",
+       "mscale", "mscale_all_dim"}},
+     {RopeKind::kLongRope,
+      {"factor", "original_max_position_embeddings", "attention_factor", "short_factor", "long_factor"}},
+     {RopeKind::kLlama3,
+      {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"}}}};
 
 // A set of parameters with where it stands.
 struct Parameters {
@@ -58,6 +78,31 @@ absl::StatusOr<RopeKind> ReadKind(const Parameters& p) {
   }
   return p.Error(key, StrCat("'", name, "'"), "default, linear, dynamic, yarn, longrope or llama3",
                  "the rope type is not supported");
+}
+
+// A parameter that the kind does not have would change the positions, had ftune known it. One without an
+// effect may stand there: a factor of 1, null.
+absl::Status CheckKeys(const Parameters& p, RopeKind kind) {
+  const auto* row = std::find_if(kKindKeys.begin(), kKindKeys.end(),
+                                 [&](const KindKeys& keys) { return keys.kind == kind; });
+  const auto has = [](const auto& names, const std::string& key) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* name) { return name != nullptr && key == name; });
+  };
+  for (const auto& [key, value] : p.values.items()) {
+    const bool neutral = value.is_null() || (key == "factor" && value == 1.0);
+    if (neutral || has(kCommonKeys, key) || has(row->keys, key)) continue;
+    // transformers writes the trained context for every kind that scales.
+    if (kind == RopeKind::kLinear || kind == RopeKind::kDynamic) {
+      if (key == "original_max_position_embeddings") continue;
+    }
+    return DataError({.file = p.file,
+                      .key = p.Key(key.c_str()),
+                      .message = "a rope parameter that is not supported with this rope type",
+                      .found = Excerpt(value),
+                      .expected = "only the type's own parameters"});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadOriginal(const Parameters& p, const RopeDefaults& defaults, RopeConfig& rope) {
@@ -192,6 +237,7 @@ absl::StatusOr<RopeConfig> ReadRopeParameters(const json& parameters, const Rope
   const Parameters p = {parameters, where, file};
   RopeConfig rope;
   FTUNE_ASSIGN_OR_RETURN(rope.kind, ReadKind(p));
+  FTUNE_RETURN_IF_ERROR(CheckKeys(p, rope.kind));
   FTUNE_ASSIGN_OR_RETURN(rope.theta, p.Positive("rope_theta", defaults.theta));
   switch (rope.kind) {
     case RopeKind::kDefault:

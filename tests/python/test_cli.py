@@ -243,6 +243,8 @@ def test_wrong_recipes(case):
     case.fails(2, "train", case.recipe(), "adapter.target_modules=[q_prj]", "output_dir=o",
                says=["adapter.target_modules", "q_prj", "q_proj"])
     case.fails(2, "train", case.recipe(), "adapter.target_modules=(", "output_dir=o2", says=["adapter.target_modules"])
+    unplaced = case.recipe("adapter: {lora_r: 4, rank_pattern: {no_such: 8}}\n", adapter=False, name="pattern.yaml")
+    case.fails(2, "train", unplaced, "output_dir=o3", says=["pattern.yaml:", "error: adapter.rank_pattern"])
     case.fails(2, "train", case.recipe(adapter=False), "train.freeze=[nothing_like_it]", "output_dir=o3",
                says=["train.freeze", "nothing_like_it"])
     case.fails(2, "train", case.recipe(adapter=False), "train.freeze=['.*']", "output_dir=o4",

@@ -134,6 +134,29 @@ TEST_CASE("a copy has the same bytes") {
   CHECK(NotSaid(CopyFileAtomic(folder / "none", folder / "c"), "none") == "");
 }
 
+TEST_CASE("a folder takes the place of another as a whole") {
+  const TempFolder temp;
+  const auto write = [&](const char* folder, const char* file) {
+    REQUIRE(MakeFolder(temp.path() / folder).ok());
+    REQUIRE(WriteFileAtomic(temp.path() / folder / file, file).ok());
+  };
+  write("new", "a");
+  REQUIRE(ReplaceFolder(temp.path() / "new", temp.path() / "target").ok());
+  CHECK(Exists(temp.path() / "target" / "a"));
+  CHECK_FALSE(Exists(temp.path() / "new"));
+
+  write("new", "b");
+  REQUIRE(ReplaceFolder(temp.path() / "new", temp.path() / "target").ok());
+  CHECK(Exists(temp.path() / "target" / "b"));
+  CHECK_FALSE(Exists(temp.path() / "target" / "a"));
+  CHECK_FALSE(Exists(temp.path() / "new"));
+
+  CHECK(std::string(ReplaceFolder(temp.path() / "none", temp.path() / "target").message()).find("replace") !=
+        std::string::npos);
+  CHECK(Exists(temp.path() / "target" / "b"));
+  CHECK(RemoveFolder(temp.path() / "none").ok());
+}
+
 TEST_CASE("folders are made and listed, and what is not one is named") {
   TempFolder folder;
   REQUIRE(MakeFolder(folder / "x/y").ok());

@@ -8,7 +8,10 @@ namespace ftune {
 namespace {
 
 absl::StatusOr<ChatRow> Read(const char* json, TrainTurns turns = TrainTurns::kAll) {
-  return ReadChatRow(OrderedJson::parse(json), {"chats.jsonl", 7}, turns);
+  const OrderedJson row = OrderedJson::parse(json);
+  const RowPlace place{"chats.jsonl", 7};
+  const RowMapping mapping;
+  return ReadChatRow(RowFields(row, place, mapping), {.train_on_turns = turns});
 }
 
 void CheckRefused(const char* json, const std::string& key, const std::string& text) {
@@ -82,8 +85,8 @@ TEST_CASE("rows of the wrong shape") {
   CheckRefused(R"({"id": 1, "chat": []})", "", "the keys id, chat");
   CheckRefused(R"({"messages": "hi"})", "messages", "a list of messages");
   CheckRefused(R"({"messages": []})", "messages", "no message");
-  CheckRefused(R"({"messages": ["hi"]})", "messages[0]", "no role");
-  CheckRefused(R"({"messages": [{"content": "x", "from": "gpt"}]})", "messages[0]", "the keys content, from");
+  CheckRefused(R"({"messages": ["hi"]})", "messages[0]", "an object with role and content");
+  CheckRefused(R"({"messages": [{"content": "x", "by": "gpt"}]})", "messages[0]", "the keys content, by");
   CheckRefused(R"({"messages": [{"role": 1, "content": "x"}]})", "messages[0].role", "expected a string");
   CheckRefused(R"({"messages": [{"role": "user"}]})", "messages[0].content", "no content");
   CheckRefused(R"({"messages": [{"role": "user", "content": null}]})", "messages[0].content", "found null");
@@ -91,17 +94,26 @@ TEST_CASE("rows of the wrong shape") {
                "tool_calls");
   CheckRefused(R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content", "found 5");
   CheckRefused(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
-               "messages[0].content", "only parts of type text");
-  CheckRefused(R"({"messages": [{"role": "user", "content": ["x"]}]})", "messages[0].content",
-               "only parts of type text");
-  CheckRefused(R"({"messages": [{"role": "human", "content": "x"}, {"role": "gpt", "content": "y"}]})",
-               "messages", "the roles human, gpt");
+               "messages[0].content[0]", "only parts of text");
+  CheckRefused(R"({"messages": [{"role": "user", "content": ["x"]}]})", "messages[0].content[0]",
+               "only parts of text");
+  CheckRefused(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
+      {"type": "text", "text": {"value": "b"}}]}]})",
+               "messages[0].content[1]", "only parts of text");
+  CheckRefused(R"({"messages": [{"role": "user", "content": "x"}, {"role": "tool", "content": "y"}]})",
+               "messages", "the roles user, tool");
+  CheckRefused(R"({"messages": [{"role": "narrator", "content": "x"}]})", "messages[0].role",
+               "unknown role; found \"narrator\", expected one of system, developer, user, assistant, tool");
+  CheckRefused(R"({"messages": [{"role": "narrator", "content": "x"}]})", "messages[0].role",
+               "roles: {narrator: user}");
+  CheckRefused(R"({"messages": [{"role": "user", "content": "a\u0000b"}]})", "messages[0].content",
+               "a NUL character at byte 2");
   CheckRefused(R"({"messages": [{"role": "assistant", "content": "x", "weight": 0.5}]})",
                "messages[0].weight", "0 or 1");
   CheckRefused(R"({"messages": [{"role": "assistant", "content": "x", "train": "no"}]})", "messages[0].train",
                "0 or 1");
-  CheckRefused(R"({"messages": [{"role": "user", "content": "x", "train": true}]})", "messages[0].train",
-               "only assistant messages");
+  CheckRefused(R"({"messages": [{"role": "user", "content": "x", "train": true}]})", "messages[0]",
+               "only messages of a role to train");
   CheckRefused(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": {"a": 1}}]})",
                "messages[0].tool_calls", "expected a list");
   CheckRefused(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": ["f"]}]})",
@@ -112,12 +124,89 @@ TEST_CASE("rows of the wrong shape") {
   CheckRefused(
       R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]})",
       "messages[0].tool_calls", "not a JSON object");
-  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": "[]"})", "tools",
-               "expected a list");
-  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "functions": []})", "functions",
-               "tools");
-  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "chat_template_kwargs": 1})",
-               "chat_template_kwargs", "an object");
+  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": "f(x)"
+})", "tools",
+               "a list of functions");
+CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": ["f"]})", "tools[0]",
+             "an object that describes a function");
+CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "functions": [], "tools": []})",
+             "functions", "twice");
+CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "chat_template_kwargs": 1})",
+             "chat_template_kwargs", "an object");
+}
+
+absl::StatusOr<ChatRow> ReadMapped(const char* json, const RowMapping& mapping,
+                                   const ChatRowOptions& options = {}) {
+  const OrderedJson row = OrderedJson::parse(json);
+  const RowPlace place{"chats.jsonl", 7};
+  return ReadChatRow(RowFields(row, place, mapping), options);
+}
+
+TEST_CASE("ShareGPT: its names of keys and roles, its calls and results of functions, its columns") {
+  const auto chat = Read(R"({"system": "Be kind.", "tools": "[{\"name\": \"f\", \"parameters\": {}}]",
+      "conversations": [{"from": "human", "value": "u"},
+      {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"},
+      {"from": "observation", "value": "2"}, {"from": "GPT", "value": "a", "weight": 0},
+      {"role": "user", "content": "v"}, {"from": "chatgpt", "value": "b"}]})");
+  REQUIRE_MESSAGE(chat.ok(), chat.status().message());
+  CHECK(
+      chat->input.messages.dump() ==
+      R"([{"role":"system","content":"Be kind."},{"role":"user","content":"u"},)"
+      R"({"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},)"
+      R"({"role":"tool","content":"2"},{"role":"assistant","content":"a"},{"role":"user","content":"v"},)"
+      R"({"role":"assistant","content":"b"}])");
+  CHECK(chat->input.tools.dump() == R"([{"type":"function","function":{"name":"f","parameters":{}}}])");
+  CHECK(chat->trained == std::vector<uint8_t>{0, 0, 1, 0, 0, 0, 1});
+  CheckRefused(R"({"conversations": [{"from": "function_call", "value": "f(1)"
+}]
+})", "conversations[0].value",
+               "a function call is not JSON");
+CheckRefused(R"({"conversations": [{"from": "function_call", "value": "[1]"}]})", "conversations[0].value",
+             "found 1");
+CheckRefused(R"({"system": "a", "conversations": [{"from": "system", "value": "b"}]})", "system",
+             "two system");
+}
+
+TEST_CASE("OpenAI's older functions and parts of text by other names") {
+  const auto chat = Read(R"({"functions": [{"name": "f"}], "messages": [
+      {"role": "user", "content": [{"type": "input_text", "text": "u"}]},
+      {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+      {"role": "function", "name": "f", "content": "1"},
+      {"role": "assistant", "content": [{"type": "output_text", "text": "a"}]}]})");
+  REQUIRE_MESSAGE(chat.ok(), chat.status().message());
+  CHECK(chat->input.messages.dump() ==
+        R"([{"role":"user","content":"u"},{"role":"assistant","content":"",)"
+        R"("tool_calls":[{"type":"function","function":{"name":"f","arguments":{}}}]},)"
+        R"({"role":"tool","name":"f","content":"1"},{"role":"assistant","content":"a"}])");
+  CHECK(chat->input.tools.dump() == R"([{"type":"function","function":{"name":"f"}}])");
+}
+
+TEST_CASE("columns and roles are mapped; errors use the row's names") {
+  const RowMapping mapping = {
+      .columns = {{"messages", "chat"}, {"role", "who"}, {"content", "says"}, {"train", "learn"}},
+      .roles = {{"boss", "user"}, {"human", "assistant"}, {"critic", "critic"}}};
+  const auto chat = ReadMapped(R"({"chat": [{"who": "boss", "says": "u"}, {"who": "human", "says": "a"},
+      {"who": "critic", "says": "c", "role": "x"}, {"who": "human", "says": "b", "learn": false}]})",
+                               mapping);
+  REQUIRE_MESSAGE(chat.ok(), chat.status().message());
+  CHECK(chat->input.messages[0].dump() == R"({"role":"user","content":"u"})");
+  CHECK(chat->input.messages[1].dump() == R"({"role":"assistant","content":"a"})");
+  CHECK(chat->input.messages[2]["role"] == "critic");
+  CHECK(chat->trained == std::vector<uint8_t>{0, 1, 0, 0});
+  const auto refused = ReadMapped(R"({"chat": [{"who": "x", "says": "u"}]})", mapping);
+  CHECK(DetailOf(refused.status())->key == "chat[0].who");
+}
+
+TEST_CASE("other roles to train than the assistant's") {
+  const char* row = R"({"messages": [{"role": "user", "content": "u", "weight": 1},
+      {"role": "assistant", "content": "a"}, {"role": "tool", "content": "t"}, {"role": "user", "content": "v"}]})";
+  const auto chat = ReadMapped(row, {}, {.roles_to_train = {"user", "tool"}});
+  REQUIRE_MESSAGE(chat.ok(), chat.status().message());
+  CHECK(chat->trained == std::vector<uint8_t>{1, 0, 1, 1});
+  const auto none =
+      ReadMapped(R"({"messages": [{"role": "user", "content": "u"}]})", {}, {.roles_to_train = {"tool"}});
+  REQUIRE_FALSE(none.ok());
+  CHECK(std::string(none.status().message()).find("a message with the role tool") != std::string::npos);
 }
 
 }  // namespace

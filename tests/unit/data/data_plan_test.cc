@@ -3,34 +3,41 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "data/loader/epoch_order.h"
+#include "data/store/memory_store.h"
 
 namespace ftune {
 namespace {
 
 constexpr int32_t kStride = 1000;  // token i of sample s is s * kStride + i + 1
 
-// Samples of random lengths whose tokens tell where they come from; about half of them trained.
-std::shared_ptr<Dataset> Samples(int64_t count, int64_t max_length = 60) {
+// Samples of random lengths whose tokens tell where they come from; about half of them trained, or all.
+// `entry` says which entry sample s belongs to.
+std::shared_ptr<Dataset> Samples(
+    int64_t count, int64_t max_length = 60, bool all_trained = false,
+    const std::function<int32_t(int64_t)>& entry = [](int64_t) { return 0; }) {
   auto dataset = std::make_shared<Dataset>();
   RandomSequence random(3, 4);
-  dataset->weights = {1.0};
+  auto store = std::make_shared<MemoryTokenStore>();
+  dataset->mix = {{}};
   dataset->report.rows = count;
   for (int64_t s = 0; s < count; ++s) {
     Sample sample;
     const auto length = static_cast<int32_t>(2 + random.Below(max_length - 1));
     for (int32_t i = 0; i < length; ++i) {
       sample.ids.push_back(static_cast<int32_t>(s) * kStride + i + 1);
-      sample.trained.push_back(i == 1 || random.Below(2) == 1);
+      sample.trained.push_back(i == 1 || random.Below(2) == 1 || all_trained);
     }
-    dataset->samples.push_back(std::move(sample));
-    dataset->origins.push_back({0, s});
+    dataset->samples.push_back(s);
+    store->Add(sample, {.entry = entry(s), .row = s});
   }
+  dataset->store = store;
   return dataset;
 }
 
@@ -64,7 +71,7 @@ std::vector<int64_t> CheckBatch(const Batch& batch, const Dataset& dataset) {
       continue;
     }
     const int64_t s = batch.ids[segment.begin] / kStride;
-    const Sample& sample = dataset.samples.at(s);
+    const Sample sample = CopySample(dataset.sample(s));
     REQUIRE(segment.length == sample.size());
     for (int32_t i = 0; i < segment.length; ++i) {
       CHECK(batch.ids[segment.begin + i] == sample.ids[i]);
@@ -198,8 +205,7 @@ TEST_CASE("any split into microbatches and ranks has the same packs at the same 
 }
 
 TEST_CASE("a short last batch is filled with empty packs, and has only the microbatches it needs") {
-  auto dataset = Samples(5, 60);
-  for (Sample& sample : dataset->samples) sample.trained.assign(sample.ids.size(), 1);
+  const auto dataset = Samples(5, 60, /*all_trained=*/true);
   const DataPlan plan =
       Plan(dataset, {.sequence_len = 64, .packing = false, .global_batch_size = 4, .micro_batch_size = 2});
   CHECK(plan.total_steps() == 2);
@@ -274,9 +280,8 @@ TEST_CASE("epochs and steps") {
 }
 
 TEST_CASE("weights repeat samples or hand them round") {
-  auto dataset = Samples(50);
-  dataset->weights = {1.0, 2.0, 0.25, 0.0};
-  for (int64_t s = 0; s < 50; ++s) dataset->origins[s].entry = s < 10 ? 0 : s < 20 ? 1 : s < 40 ? 2 : 3;
+  auto dataset = Samples(50, 60, false, [](int64_t s) { return s < 10 ? 0 : s < 20 ? 1 : s < 40 ? 2 : 3; });
+  dataset->mix = {{1.0}, {2.0}, {0.25}, {0.0}};
   std::map<int64_t, int64_t> counts;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
     const std::vector<int64_t> order = ShuffledOrder(*dataset, 9, epoch);
@@ -287,7 +292,7 @@ TEST_CASE("weights repeat samples or hand them round") {
   const DataPlan plan = Plan(dataset, {.sequence_len = 64});
   CHECK(plan.epochs()[0].samples == 35);
 
-  dataset->weights = {0, 0, 0, 0};
+  dataset->mix = {{0}, {0}, {0}, {0}};
   const auto none = DataPlan::Create(dataset, {.sequence_len = 64});
   REQUIRE_FALSE(none.ok());
   CHECK(std::string(none.status().message()).find("weight 0") != std::string::npos);
@@ -295,7 +300,7 @@ TEST_CASE("weights repeat samples or hand them round") {
 
 TEST_CASE("evaluation takes all samples once, in order") {
   auto dataset = Samples(30);
-  dataset->weights = {0.5};
+  dataset->mix = {{0.5}};
   const auto plan = DataPlan::CreateForEvaluation(dataset, {.seed = 1,
                                                             .sequence_len = 64,
                                                             .packing = false,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "data/store/memory_store.h"
 #include "fakes.h"
 #include "files.h"
 
@@ -47,16 +48,20 @@ TEST_CASE("samples stand in the order of entries and rows, whatever the number o
   const auto one = Load(entries, {}, 1);
   REQUIRE(one.ok());
   REQUIRE(one->samples.size() == 351);
-  CHECK(TrainedText(one->samples[17], kTokenizer) == "answer 17!!!<|im_end|>");
-  CHECK(TrainedText(one->samples[303], kTokenizer) == "text 3</s>");
-  CHECK(TrainedText(one->samples[350], kTokenizer) == "one\r\ntwo</s>");
-  CHECK(one->origins[303].entry == 1);
-  CHECK(one->origins[303].row == 303);
-  CHECK(one->weights == std::vector<double>{1, 2, 1});
+  CHECK(TrainedText(CopySample(one->sample(17)), kTokenizer) == "answer 17!!!<|im_end|>");
+  CHECK(TrainedText(CopySample(one->sample(303)), kTokenizer) == "text 3</s>");
+  CHECK(TrainedText(CopySample(one->sample(350)), kTokenizer) == "one\r\ntwo</s>");
+  CHECK(one->info(303).entry == 1);
+  CHECK(one->info(303).row == 303);
+  REQUIRE(one->mix.size() == 3);
+  CHECK(one->mix[1].weight == 2);
   CHECK(one->report.rows == 351);
   CHECK(one->report.dropped.empty());
   int64_t tokens = 0, trained = 0;
-  for (const Sample& sample : one->samples) {
+  for (int64_t i = 0; i < one->size(); ++i) {
+    const Sample sample = CopySample(one->sample(i));
+    CHECK(one->info(i).length == sample.size());
+    CHECK(one->info(i).trained_tokens == sample.trained_tokens());
     tokens += sample.size();
     trained += sample.trained_tokens();
   }
@@ -67,9 +72,9 @@ TEST_CASE("samples stand in the order of entries and rows, whatever the number o
     const auto many = Load(entries, {}, threads);
     REQUIRE(many.ok());
     REQUIRE(many->samples.size() == one->samples.size());
-    for (size_t i = 0; i < one->samples.size(); ++i) {
-      CHECK(many->samples[i].ids == one->samples[i].ids);
-      CHECK(many->samples[i].trained == one->samples[i].trained);
+    for (int64_t i = 0; i < one->size(); ++i) {
+      CHECK(CopySample(many->sample(i)).ids == CopySample(one->sample(i)).ids);
+      CHECK(CopySample(many->sample(i)).trained == CopySample(one->sample(i)).trained);
     }
   }
 }
@@ -98,7 +103,7 @@ TEST_CASE("what is dropped, cut or odd is counted, with its place") {
   const auto doubled = LoadDataset({{folder.Write("b.jsonl", "{\"text\": \"<s>a\"}\n{\"text\": \"a\"}\n")}},
                                    with_bos, nullptr, {});
   REQUIRE(doubled.ok());
-  CHECK(doubled->report.doubled_bos_rows == 1);
+  CHECK(doubled->report.audit.mended_bos == 1);
 }
 
 TEST_CASE("the first bad row is the error, whatever the number of threads") {
@@ -151,23 +156,25 @@ TEST_CASE("a dataset of which nothing is left is an error with the reasons") {
 
 Dataset Numbered(int64_t rows, const std::set<int64_t>& dropped = {}) {
   Dataset dataset;
-  dataset.weights = {3.0};
+  auto store = std::make_shared<MemoryTokenStore>();
+  dataset.mix = {{.weight = 3.0}};
   dataset.report.rows = rows;
   for (int64_t row = 0; row < rows; ++row) {
     if (dropped.contains(row)) continue;
     for (int piece = 0; piece < 1 + row % 2; ++piece) {
-      dataset.samples.push_back({{static_cast<int32_t>(row), piece}, {1, 1}});
-      dataset.origins.push_back({0, row});
+      dataset.samples.push_back(store->size());
+      store->Add({{static_cast<int32_t>(row), piece}, {1, 1}}, {.row = row});
     }
   }
+  dataset.store = store;
   return dataset;
 }
 
 std::set<int64_t> RowsOf(const Dataset& dataset) {
   std::set<int64_t> rows;
-  for (size_t i = 0; i < dataset.samples.size(); ++i) {
-    CHECK(dataset.samples[i].ids[0] == dataset.origins[i].row);
-    rows.insert(dataset.origins[i].row);
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    CHECK(dataset.sample(i)[0].id() == dataset.info(i).row);
+    rows.insert(dataset.info(i).row);
   }
   return rows;
 }
@@ -180,7 +187,7 @@ TEST_CASE("a split takes whole rows, by the seed alone") {
   CHECK(train.size() == 80);
   for (const int64_t row : evaluation) CHECK_FALSE(train.contains(row));
   CHECK(split->train.samples.size() + split->evaluation.samples.size() == 150);
-  CHECK(split->train.weights == std::vector<double>{3.0});
+  CHECK(split->train.mix.at(0).weight == 3.0);
   CHECK(split->train.report.rows == 100);
 
   CHECK(RowsOf(SplitDataset(Numbered(100), 20, 7)->evaluation) == evaluation);

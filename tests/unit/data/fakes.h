@@ -93,27 +93,33 @@ class GreedyTokenizer : public Tokenizer {
 class ChatMl : public ChatTemplate {
  public:
   absl::StatusOr<std::string> Render(const ChatInput& input) const override {
-    FTUNE_ASSIGN_OR_RETURN(RenderedChat chat, RenderWithSpans(input));
+    FTUNE_ASSIGN_OR_RETURN(RenderedChat chat, RenderTurns(input));
     return chat.text;
   }
-  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input) const override {
+  absl::StatusOr<RenderedChat> RenderWithSpans(const ChatInput& input,
+                                               std::span<const uint8_t> wanted) const override {
     RenderedChat chat;
     for (size_t i = 0; i < input.messages.size(); ++i) {
       const OrderedJson& message = input.messages[i];
       const auto role = message.at("role").get<std::string>();
       const auto content = message.at("content").get<std::string>();
       if (content == "boom") return absl::InvalidArgumentError("template:3: error: no boom please");
+      const auto turn_begin = static_cast<int64_t>(chat.text.size());
       chat.text += "<|im_start|>" + role + "\n";
       const auto begin = static_cast<int64_t>(chat.text.size());
       chat.text += content;
       if (message.contains("tool_calls")) chat.text += message.at("tool_calls").dump();
       chat.text += "<|im_end|>";
-      if (role == "assistant") {
-        chat.assistant.push_back({static_cast<int>(i), {begin, static_cast<int64_t>(chat.text.size())}});
+      if (wanted[i]) {
+        chat.spans.push_back({static_cast<int>(i), {begin, static_cast<int64_t>(chat.text.size())}});
       }
       chat.text += "\n";
+      chat.turns.push_back({static_cast<int>(i), {turn_begin, static_cast<int64_t>(chat.text.size())}});
     }
     return chat;
+  }
+  absl::StatusOr<RenderedChat> RenderTurns(const ChatInput& input) const override {
+    return RenderWithSpans(input, std::vector<uint8_t>(input.messages.size(), 0));
   }
 };
 

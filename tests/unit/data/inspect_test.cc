@@ -8,9 +8,11 @@
 namespace ftune {
 namespace {
 
-Sample Make(const Tokenizer& tokenizer, const std::string& text, size_t first_trained) {
-  Sample sample{tokenizer.Encode(text, {}).ids, {}};
-  for (size_t i = 0; i < sample.ids.size(); ++i) sample.trained.push_back(i >= first_trained);
+std::vector<StoredToken> Make(const Tokenizer& tokenizer, const std::string& text, size_t first_trained) {
+  std::vector<StoredToken> sample;
+  for (const int32_t id : tokenizer.Encode(text, {}).ids) {
+    sample.push_back(StoredToken::Make(id, sample.size() >= first_trained));
+  }
   return sample;
 }
 
@@ -55,10 +57,10 @@ TEST_CASE("spaces before words stay, bytes of one character are shown as the cha
 
 TEST_CASE("a pack: its samples and its unfilled tail") {
   const GreedyTokenizer tokenizer;
-  const Sample a = Make(tokenizer, "abc", 1), b = Make(tokenizer, "de", 1);
+  const std::vector<StoredToken> a = Make(tokenizer, "abc", 1), b = Make(tokenizer, "de", 1);
   Batch batch = BlankBatch(2, 6, 0);
-  FillPack(batch, 0, std::vector<const Sample*>{&b});
-  FillPack(batch, 1, std::vector<const Sample*>{&a, &b});
+  FillPack(batch, 0, std::vector<std::span<const StoredToken>>{b});
+  FillPack(batch, 1, std::vector<std::span<const StoredToken>>{a, b});
   CHECK(RenderPack(batch, 1, tokenizer, false) ==
         "a[[bc]]\n── end of segment: 3 tokens, 2 trained\nd[[e]]\n── end of segment: 2 tokens, 1 trained\n"
         "── 1 tokens of the pack are unfilled\n");

@@ -74,12 +74,12 @@ TEST_CASE("a document: BOS where the tokenizer adds one, EOS at the end, all tra
   REQUIRE(b.ok());
   CHECK(with_bos.Decode(b->samples.at(0).ids, false) == "<s>ab</s>");
   CHECK(b->samples[0].trained == std::vector<uint8_t>(4, 1));
-  CHECK_FALSE(b->doubled_bos);
-  // What the text brings along is not added again, or is told.
+  CHECK(b->audit.bos_samples[2] == 0);
+  // What the text brings along is not added again.
   const auto c = Build(with_bos, RowFormat::kText, R"({"text": "<s>ab</s>"})");
   REQUIRE(c.ok());
-  CHECK(with_bos.Decode(c->samples.at(0).ids, false) == "<s><s>ab</s>");
-  CHECK(c->doubled_bos);
+  CHECK(with_bos.Decode(c->samples.at(0).ids, false) == "<s>ab</s>");
+  CHECK(c->audit.mended_bos == 1);
 }
 
 TEST_CASE("prompt and completion") {
@@ -112,7 +112,7 @@ TEST_CASE("tokens with labels") {
   CHECK(some->samples.at(0).trained == std::vector<uint8_t>{0, 0, 1});
 
   CheckRefused(RowFormat::kTokens, R"({"ids": [1]})", "the keys ids");
-  CheckRefused(RowFormat::kTokens, R"({"input_ids": "1"})", "a list of integers");
+  CheckRefused(RowFormat::kTokens, R"({"input_ids": "1"})", "expected a list");
   CheckRefused(RowFormat::kTokens, R"({"input_ids": [1, 260]})",
                "input_ids[1]: found 260, expected an integer from 0 to 259");
   CheckRefused(RowFormat::kTokens, R"({"input_ids": [-1]})", "found -1");
@@ -126,33 +126,23 @@ TEST_CASE("wrong rows") {
   CheckRefused(RowFormat::kText, R"({"content": "x"})", "the keys content");
   CheckRefused(RowFormat::kText, R"({"text": ["x"]})", "expected a string");
   CheckRefused(RowFormat::kPromptCompletion, R"({"prompt": "x"})", "no completion");
-  CheckRefused(RowFormat::kPromptCompletion, R"({"prompt": [], "completion": "x"})", "prompt: found []");
+  CheckRefused(RowFormat::kPromptCompletion, R"({"prompt": [], "completion": "x"})",
+               "two strings, or two lists of messages");
   CheckRefused(RowFormat::kMessages, R"({"messages": [{"role": "assistant", "content": "boom"}]})",
                "no boom please");
-  CheckRefused(RowFormat::kShareGpt, R"({"conversations": []})", "sharegpt");
-  CheckRefused(RowFormat::kAlpaca, R"({"instruction": ""})", "alpaca");
-  CheckRefused(RowFormat::kSegments, R"({"segments": []})", "segments");
+  CheckRefused(RowFormat::kText, R"({"text": "a\u0000"})", "text: a NUL character at byte 2");
+  CheckRefused(RowFormat::kAlpaca, R"({"instruction": ""})", "no output");
+  CheckRefused(RowFormat::kAlpaca, R"({"instruction": "", "output": "", "history": [["q"]]})", "history[0]");
+  CheckRefused(RowFormat::kSegments, R"({"segments": [{"text": "x"}]})", "segments[0]: found the keys text");
+  CheckRefused(RowFormat::kSegments, R"({"segments": [{"text": "x", "label": "yes"}]})", "segments[0].label");
+  CheckRefused(RowFormat::kTokens, R"({"input_ids": [5, 6], "attention_mask": [1, 0]})", "attention_mask[1]");
+  CheckRefused(RowFormat::kTokens, R"({"input_ids": [5, 6], "attention_mask": [1]})", "as many as input_ids");
 
   const GreedyTokenizer tokenizer;
   const auto built =
       SampleBuilder(tokenizer, nullptr, {}).Build(OrderedJson::parse(kTwoTurns), RowFormat::kMessages, {});
   REQUIRE_FALSE(built.ok());
   CHECK(std::string(built.status().message()).find("data.chat_template") != std::string::npos);
-}
-
-TEST_CASE("formats are told by their keys") {
-  const auto detect = [](const char* json) { return DetectRowFormat(OrderedJson::parse(json), {"f", 1}); };
-  CHECK(*detect(R"({"text": "", "messages": []})") == RowFormat::kMessages);
-  CHECK(*detect(R"({"prompt": "", "completion": ""})") == RowFormat::kPromptCompletion);
-  CHECK(*detect(R"({"text": ""})") == RowFormat::kText);
-  CHECK(*detect(R"({"input_ids": []})") == RowFormat::kTokens);
-  CHECK(*detect(R"({"conversations": []})") == RowFormat::kShareGpt);
-  CHECK(*detect(R"({"instruction": "", "input": "", "output": ""})") == RowFormat::kAlpaca);
-  CHECK(*detect(R"({"segments": []})") == RowFormat::kSegments);
-  const auto unknown = detect(R"({"prompt": "", "question": ""})");
-  REQUIRE_FALSE(unknown.ok());
-  CHECK(std::string(unknown.status().message()).find("the keys prompt, question") != std::string::npos);
-  CHECK(std::string(detect("{}").status().message()).find("without keys") != std::string::npos);
 }
 
 TEST_CASE("too long: split keeps every target once") {
@@ -188,12 +178,12 @@ TEST_CASE("too long: truncate, drop, error, and what auto means") {
   const auto dropped = Build(tokenizer, RowFormat::kMessages, kTwoTurns, {.sequence_len = 20});
   REQUIRE(dropped.ok());
   CHECK(dropped->samples.empty());
-  CHECK(dropped->dropped == DropReason::kTooLong);
+  CHECK(dropped->dropped.at(0).reason == DropReason::kTooLong);
 
   const auto no_answer = Build(tokenizer, RowFormat::kMessages, kTwoTurns,
                                {.sequence_len = 5, .excess_length_strategy = ExcessTokens::kTruncate});
   REQUIRE(no_answer.ok());
-  CHECK(no_answer->dropped == DropReason::kAnswerTruncated);
+  CHECK(no_answer->dropped.at(0).reason == DropReason::kAnswerTruncated);
   CHECK(no_answer->samples.empty());
 
   // Pieces of a conversation in which the assistant says nothing are left out.
@@ -217,14 +207,14 @@ TEST_CASE("rows without a token to learn from are dropped") {
   const auto flagged = Build(tokenizer, RowFormat::kMessages,
                              R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})");
   REQUIRE(flagged.ok());
-  CHECK(flagged->dropped == DropReason::kNothingTrained);
+  CHECK(flagged->dropped.at(0).reason == DropReason::kNothingTrained);
   const auto empty = Build(tokenizer, RowFormat::kText, R"({"text": ""})");
   REQUIRE(empty.ok());
-  CHECK(empty->dropped == DropReason::kNothingTrained);
+  CHECK(empty->dropped.at(0).reason == DropReason::kNothingTrained);
   // The first token is never predicted, so one trained there is none.
   const auto first = Build(tokenizer, RowFormat::kTokens, R"({"input_ids": [1, 2], "labels": [1, -100]})");
   REQUIRE(first.ok());
-  CHECK(first->dropped == DropReason::kNothingTrained);
+  CHECK(first->dropped.at(0).reason == DropReason::kNothingTrained);
 }
 
 }  // namespace

@@ -159,6 +159,11 @@ TEST_CASE("config: rotary positions in both dialects") {
   CHECK(NotSaid(scaling(With(llama3, "high_freq_factor", 1.5)), "high_freq_factor",
                 "more than low_freq_factor") == "");
   CHECK(NotSaid(scaling("linear"), "rope_scaling", "an object") == "");
+  CHECK(NotSaid(scaling({{"type", "linear"}, {"factor", 2}, {"alpha", 3}}), "rope_scaling.alpha",
+                "not supported with this rope type") == "");
+  CHECK(NotSaid(scaling({{"mrope_section", {1, 2}}}), "rope_scaling.mrope_section") == "");
+  CHECK(Parsed(With(old_dialect, "rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta_fast", nullptr}}))
+            .rope.kind == RopeKind::kLinear);
   CHECK(NotSaid(scaling({{"full_attention", {{"rope_type", "default"}}}}), "rope_scaling",
                 "for some layers") == "");
   CHECK(NotSaid(Refused(With(old_dialect, "rope_parameters", {{"partial_rotary_factor", 0.5}})),

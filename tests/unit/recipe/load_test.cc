@@ -156,8 +156,9 @@ train:
 )";
   const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=-1"});
   CHECK(loaded.status().message() ==
-        "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, format, weight; did you "
-        "mean format?\n"
+        "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, name, split, revision, "
+        "format, "
+        "weight; did you mean format?\n"
         "r.yaml:4: error: data.train[0].weight: found -1, expected a number from 0 to 1000\n"
         "r.yaml:5: error: data.sequence_len: found long, expected a whole number from 2 to 100000000\n"
         "r.yaml:7: error: train.seed: found 1.5, expected a whole number of 0 or more\n"
@@ -367,6 +368,16 @@ TEST_CASE("places of keys, for errors found later") {
   CHECK(loaded->At("train.seed").file == "command line");
   CHECK(loaded->At("optimizer.name").file == "r.yaml");
   CHECK(loaded->At("optimizer.name").line == 0);
+
+  // What lower layers say of a key gets its place; anything else stays as it is.
+  const auto placed = [&](ErrorDetail detail) {
+    return std::string(loaded->Placed(DataError(detail)).message());
+  };
+  CHECK(placed({.key = "data.train", .found = "x", .expected = "y"}) ==
+        "r.yaml:3: error: data.train: found x, expected y");
+  CHECK(ExitCodeOf(loaded->Placed(DataError({.key = "data.train"}))) == 4);
+  CHECK(placed({.file = "f", .key = "data.train", .found = "x"}) == "f: error: data.train: found x");
+  CHECK(placed({.key = "q_proj", .found = "x"}) == "error: q_proj: found x");
 }
 
 TEST_CASE("texts that are no recipe") {
@@ -438,6 +449,39 @@ TEST_CASE("files") {
   const absl::StatusOr<LoadedRecipe> directory = LoadRecipe(folder);
   CHECK(directory.status().message() == folder + ": error: found a folder, expected a regular file");
   CHECK(ExitCodeOf(directory.status()) == 2);
+}
+
+TEST_CASE("columns and roles of a dataset, and the audit's limits") {
+  const auto load = [](const std::string& data) {
+    return LoadRecipeText("model: {path: m}\ndata:\n  train: [{path: d, " + data + "}]\n", "r.yaml");
+  };
+  const auto loaded = load("columns: {messages: chat, role: who}, roles: {boss: user, critic: critic}");
+  REQUIRE_MESSAGE(loaded.ok(), loaded.status().message());
+  CHECK(loaded->recipe.data.train[0].columns ==
+        std::vector<std::pair<std::string, std::string>>{{"messages", "chat"}, {"role", "who"}});
+  CHECK(loaded->recipe.data.train[0].roles ==
+        std::vector<std::pair<std::string, std::string>>{{"boss", "user"}, {"critic", "critic"}});
+  const auto refused = [&](const std::string& data, const std::string& text) {
+    const auto wrong = load(data);
+    REQUIRE_FALSE(wrong.ok());
+    const std::string message(wrong.status().message());
+    INFO(message);
+    CHECK(message.find(text) != std::string::npos);
+  };
+  refused("columns: {mesages: chat}",
+          "r.yaml:3: error: data.train[0].columns.mesages: unknown column, expected one of messages, role");
+  refused("columns: {mesages: chat}", "did you mean messages?");
+  refused("columns: [a]", "data.train[0].columns: found");
+  refused("columns: {messages: \"\"}", "data.train[0].columns.messages");
+  refused("roles: {bot: asistant}",
+          "data.train[0].roles.bot: found asistant, expected one of system, developer");
+  refused("roles: {bot: asistant}", "did you mean assistant?");
+  const auto audit = LoadRecipeText(
+      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open: 1}}\n", "r.yaml");
+  REQUIRE_FALSE(audit.ok());
+  CHECK(std::string(audit.status().message()).find("data.audit.max_doubled_bos: found 1.5") !=
+        std::string::npos);
+  CHECK(std::string(audit.status().message()).find("did you mean") != std::string::npos);
 }
 
 }  // namespace

@@ -309,18 +309,6 @@ TEST_CASE("what this version does not have is refused by name") {
   }
 }
 
-TEST_CASE("formats of data that this version does not have") {
-  const auto loaded = LoadRecipeText(
-      "model: {path: m}\ndata:\n  train: [a, {path: b, format: alpaca}]\n  eval: [{path: c, format: text, "
-      "weight: 2}]\n",
-      "r.yaml");
-  REQUIRE(loaded.ok());
-  CHECK(
-      CheckAvailable(*loaded).message() ==
-      "r.yaml:3: error: data.train[1].format: this version of ftune does not have this value, expected auto, "
-      "messages, prompt_completion, text or tokens; convert the data to JSON lines of {\"messages\": […]}");
-}
-
 TEST_CASE("what this version has passes, before and after it is resolved") {
   LoadedRecipe loaded = Load(
       "adapter: {target_modules: [q_proj], use_dora: true, use_rslora: true, loraplus_lr_ratio: 2, "

@@ -23,7 +23,7 @@ Recipe Minimal() {
 Recipe Full() {
   Recipe r = Minimal();
   r.output_dir = "runs/a b #1: é";
-  r.model = {.path = "true", .init_from = "null", .added_tokens = {"<a>", "- b"}};
+  r.model = {.path = "true", .revision = "refs/pr/1", .init_from = "null", .added_tokens = {"<a>", "- b"}};
   r.adapter =
       AdapterSection{.kind = AdapterKind::kQlora,
                      .quantize = Quantization::kFp4,
@@ -39,16 +39,29 @@ Recipe Full() {
                      .loraplus_lr_ratio = 16,
                      .loraplus_lr_embedding = 1e-5};
   r.adapter->modules_to_save.pop_back();
-  r.data = {.train = {{.path = "a, b", .format = DataFormat::kShareGpt, .weight = 1e-7}, {.path = "[x]"}},
+  r.data = {.train = {{.path = "a, b",
+                       .name = "null",
+                       .split = "a: b",
+                       .revision = "#1",
+                       .format = DataFormat::kShareGpt,
+                       .weight = 1e-7,
+                       .columns = {{"messages", "a: b"}, {"role", "null"}},
+                       .roles = {{"a b", "user"}, {"# x", "# x"}}},
+                      {.path = "[x]"}},
             .eval = {},
             .val_set_size = {.count = 1},
             .chat_template = "line\nline\t\"x\"\n",
             .train_on_inputs = true,
             .train_on_turns = TrainedTurns::kLast,
+            .roles_to_train = {"tool", "a b"},
             .sequence_len = 512,
             .excess_length_strategy = ExcessLength::kError,
             .packing = false,
-            .streaming = true};
+            .streaming = true,
+            .audit = {.max_untrained_samples = 0,
+                      .max_doubled_bos = 1.0 / 3,
+                      .max_open_turns = 1,
+                      .min_trained_tokens = 0.25}};
   r.train = {.global_batch_size = 12,
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
@@ -181,7 +194,7 @@ TEST_CASE("the written form") {
                        "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1}]\n") != std::string::npos);
+  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }

@@ -100,12 +100,12 @@ TEST_CASE("fuzz: mutated templates never crash") {
       continue;
     }
     ++rendered;
-    const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input);
+    const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input, AssistantMessages(input));
     if (!chat.ok()) continue;
-    if (!chat->assistant.empty()) ++with_spans;
+    if (!chat->spans.empty()) ++with_spans;
     CHECK(chat->text == *text);
     int64_t end = 0;
-    for (const auto& span : chat->assistant) {
+    for (const auto& span : chat->spans) {
       CHECK(span.bytes.begin >= end);
       CHECK(span.bytes.end > span.bytes.begin);
       end = span.bytes.end;

@@ -48,7 +48,7 @@ std::vector<TextSpan> WithoutTrailingBlanks(const std::string& text, const Order
 }
 
 void CheckMarks(const ChatTemplate& chat_template, const ChatInput& input, const OrderedJson& marked) {
-  const absl::StatusOr<RenderedChat> chat = chat_template.RenderWithSpans(input);
+  const absl::StatusOr<RenderedChat> chat = chat_template.RenderWithSpans(input, AssistantMessages(input));
   if (!chat.ok()) {
     // Refused where nothing is marked, or where the template leaves tool calls out.
     const bool calls_left_out =
@@ -57,7 +57,7 @@ void CheckMarks(const ChatTemplate& chat_template, const ChatInput& input, const
     return;
   }
   std::vector<TextSpan> found;
-  for (const auto& span : chat->assistant) found.push_back(span.bytes);
+  for (const auto& span : chat->spans) found.push_back(span.bytes);
   CHECK(found == WithoutTrailingBlanks(chat->text, marked));
 }
 
@@ -84,7 +84,7 @@ void CheckConversations(const OrderedJson& cases, SourceOf source_of) {
     input.add_generation_prompt = expected["prompt"].get<bool>();
     CheckAgainst(expected, templates[name]->Render(input));
     // Keeping track of provenance changes nothing.
-    if (const auto chat = templates[name]->RenderWithSpans(input); chat.ok())
+    if (const auto chat = templates[name]->RenderWithSpans(input, AssistantMessages(input)); chat.ok())
       CheckAgainst(expected, chat->text);
     if (expected.contains("marked")) CheckMarks(*templates[name], input, expected["marked"]);
   }

@@ -31,14 +31,14 @@ OrderedJson Calls(const std::string& content) {
 std::vector<Expected> SpansOf(const std::string& source, const ChatInput& input) {
   const auto parsed = Parse(source);
   REQUIRE_MESSAGE(parsed.ok(), parsed.status().message());
-  const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input);
+  const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input, AssistantMessages(input));
   REQUIRE_MESSAGE(chat.ok(), chat.status().message());
   const absl::StatusOr<std::string> plain = (*parsed)->Render(input);
   REQUIRE(plain.ok());
   CHECK(chat->text == *plain);
   std::vector<Expected> found;
   int64_t end = 0;
-  for (const auto& span : chat->assistant) {
+  for (const auto& span : chat->spans) {
     CHECK(span.bytes.begin >= end);
     CHECK(span.bytes.end > span.bytes.begin);
     end = span.bytes.end;
@@ -55,7 +55,7 @@ std::vector<Expected> Spans(const std::string& source, std::vector<OrderedJson> 
 std::string SpanError(const std::string& source, const ChatInput& input) {
   const auto parsed = Parse(source);
   REQUIRE_MESSAGE(parsed.ok(), parsed.status().message());
-  const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input);
+  const absl::StatusOr<RenderedChat> chat = (*parsed)->RenderWithSpans(input, AssistantMessages(input));
   REQUIRE_FALSE(chat.ok());
   return std::string(chat.status().message());
 }
@@ -249,12 +249,13 @@ TEST_CASE("spans: templates agree with their {% generation %} variants") {
       const auto parse = [&](const std::string& suffix) {
         return *Parse(test::ReadFile(test::MaterialDir() / "jinja" / "trl" / (name + suffix)));
       };
-      const auto plain = parse(".jinja")->RenderWithSpans(Conversation(conversation["messages"]));
-      const auto marked = parse("_training.jinja")->RenderWithSpans(Conversation(conversation["messages"]));
+      const ChatInput input = Conversation(conversation["messages"]);
+      const auto plain = parse(".jinja")->RenderWithSpans(input, AssistantMessages(input));
+      const auto marked = parse("_training.jinja")->RenderWithSpans(input, AssistantMessages(input));
       if (!plain.ok() || !marked.ok() || plain->text != marked->text) continue;
       const auto turns = [](const RenderedChat& chat) {
         List spans;
-        for (const auto& span : chat.assistant)
+        for (const auto& span : chat.spans)
           spans.push_back({span.message, test::Bytes(chat.text, span.bytes)});
         return spans;
       };

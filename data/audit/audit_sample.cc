@@ -1,0 +1,35 @@
+#include "data/audit/audit_sample.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/strings.h"
+
+namespace ftune {
+
+AuditCounts AuditSample(const Sample& sample, std::span<const int32_t> turn_ends, const Tokenizer& tokenizer,
+                        const RowPlace& place) {
+  const auto where = [&] { return place.line > 0 ? StrCat(place.file, ":", place.line) : place.file; };
+  AuditCounts counts;
+  counts.samples = 1;
+  counts.tokens = sample.size();
+  counts.trained_tokens = sample.trained_tokens();
+  if (counts.trained_tokens == 0) {
+    counts.untrained_samples = 1;
+    counts.first_untrained = where();
+  }
+  size_t leading = 0;
+  if (const auto& bos = tokenizer.special().bos) {
+    while (leading < sample.ids.size() && sample.ids[leading] == bos->id) ++leading;
+  }
+  ++counts.bos_samples[std::min<size_t>(leading, 2)];
+  if (leading > 1) counts.first_doubled_bos = where();
+  for (const int32_t id : turn_ends) {
+    AuditCounts::Ending& ending = counts.endings[id];
+    ++ending.turns;
+    if (ending.first.empty()) ending.first = where();
+  }
+  return counts;
+}
+
+}  // namespace ftune
