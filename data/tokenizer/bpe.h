@@ -47,11 +47,11 @@ class BpeModel : public PieceModel {
   // (control, byte).
   static std::unique_ptr<BpeModel> WithScores(const Vocabulary& vocabulary, std::span<const float> scores,
                                               const std::vector<bool>& usable, BpeOptions options);
-
-  void Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const override;
   // As tiktoken: a piece that is a token is that token; two neighbours merge if their bytes are a token, the
   // lowest id first. The vocabulary is in the byte-level alphabet and has each byte.
   static std::unique_ptr<BpeModel> WithRanks(const Vocabulary& vocabulary);
+
+  void Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const override;
 
  private:
   BpeModel(const Vocabulary& vocabulary, BpeOptions options);

@@ -5,43 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "base/json_file.h"
-#include "base/strings.h"
 #include "data/tokenizer/gguf_pre_tokenizer.h"
 #include "data/tokenizer/tokenizer.h"
-#include "tests/unit/base/temp_folder.h"
+#include "tests/unit/tokenizer/fixtures.h"
 
 namespace ftune {
 namespace {
 
 using nlohmann::json;
-
-json Fixture(const std::string& name) {
-  auto fixture = ReadJsonFile(StrCat(FTUNE_SOURCE_DIR, "/tests/golden/tokenizer/", name, ".json"));
-  REQUIRE_MESSAGE(fixture.ok(), std::string(fixture.status().message()));
-  return *std::move(fixture);
-}
-
-std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path) {
-  auto tokenizer = LoadTokenizer(path);
-  REQUIRE_MESSAGE(tokenizer.ok(), std::string(tokenizer.status().message()));
-  return *std::move(tokenizer);
-}
-
-std::string FromBase64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == kDigits.npos) break;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count >= 8) bytes.push_back(static_cast<char>(bits >> (count -= 8)));
-  }
-  return bytes;
-}
 
 // The wheels give a part of a character the place of the whole, and what was put before the text that of its
 // first character; we are exact. So a span lies in the wheel's, and together they leave out nothing.
@@ -67,9 +38,7 @@ void CheckSpans(const std::string& text, const Encoding& encoding, const json& w
 void CheckFixture(const std::string& name, bool drops_text = false) {
   CAPTURE(name);
   const json fixture = Fixture(name);
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.json", fixture["tokenizer"].dump());
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   CHECK(fixture["cases"].size() > 20);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
@@ -103,9 +72,7 @@ TEST_CASE("words with unknown characters equal the wheel's") { CheckFixture("unk
 
 TEST_CASE("byte-level spans are exactly the bytes of their tokens") {
   const json fixture = Fixture("gpt2");
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.json", fixture["tokenizer"].dump());
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
     const Encoding encoding = tokenizer->Encode(text);
@@ -123,9 +90,7 @@ TEST_CASE("byte-level spans are exactly the bytes of their tokens") {
 
 TEST_CASE("a SentencePiece model equals the library's own binding") {
   const json fixture = Fixture("sentencepiece");
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.model", FromBase64(fixture["model"].get<std::string>()));
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   CHECK(fixture["cases"].size() > 15);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
@@ -191,8 +156,8 @@ TEST_CASE("each pre-tokenizer that GGUF files name can be made") {
 TEST_CASE("control symbols of a SentencePiece model are cut out of the text") {
   const json fixture = Fixture("sentencepiece");
   TempFolder folder;
-  WriteBytes(folder / "tokenizer.model", FromBase64(fixture["model"].get<std::string>()));
-  const auto tokenizer = Load(folder.path());
+  WriteFixture(fixture, folder);
+  const auto tokenizer = Loaded(LoadTokenizer(folder.path()));
   const int32_t start = *tokenizer->TokenToId("<|im_start|>");
   const Encoding parsed = tokenizer->Encode("<|im_start|>a b");
   REQUIRE(parsed.ids.size() > 1);
@@ -214,7 +179,7 @@ TEST_CASE("control symbols of a SentencePiece model are cut out of the text") {
   // Not legacy: only the first text has a space put before it.
   WriteBytes(folder / "tokenizer_config.json",
              R"({"legacy": false, "add_bos_token": false, "add_eos_token": true})");
-  const auto modern = Load(folder.path());
+  const auto modern = Loaded(LoadTokenizer(folder.path()));
   CHECK(modern->Encode("a<|im_end|>a").ids != tokenizer->Encode("a<|im_end|>a").ids);
   const Encoding turns = modern->Encode("a<|im_end|> a", {.add_special_tokens = true});
   CHECK(turns.ids.back() == modern->special().eos->id);
