@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ftune's tokenizers beside the wheel's `encode_batch`, both with one thread, on the same texts, by turns.
 
-    tests/bench/tokenizer_bench.py --tool build/release/tests/tokenize_lines [--megabytes 10] [--rounds 3]
+    tests/bench/tokenizer_bench.py --tool build/release/tests/tokenize_lines [--megabytes 4] [--rounds 3]
 
 A round is a new process of each, which goes over the texts twice: the first time its cache of words is empty. Seconds are
 processor time, without reading the texts and the tokenizer. Needs the packages of third_party/requirements.txt and
@@ -11,6 +11,7 @@ processor time, without reading the texts and the tokenizer. Needs the packages 
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 PASSES = 2
+SHORTEST = 200  # characters
 WHEEL = """
 import json, os, sys, time
 from tokenizers import Tokenizer
@@ -45,14 +47,15 @@ def passes(command, texts):
 
 
 def gather(real, size):
-    """Texts of the datasets, in order and again from the start until there are enough."""
+    """Real texts, none twice, in random order: messages and documents, not the names and numbers between them."""
+    distinct = sorted({text for text in real if len(text) >= SHORTEST})
+    random.Random(0).shuffle(distinct)
     texts, total = [], 0
-    while total < size:
-        for text in real:
-            texts.append(text)
-            total += len(text.encode())
-            if total >= size:
-                break
+    for text in distinct:
+        if total >= size:
+            break
+        texts.append(text)
+        total += len(text.encode())
     return texts, total
 
 
@@ -76,7 +79,7 @@ def compare(tool, name, ours_path, wheel_path, texts, size, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", type=Path, required=True)
-    parser.add_argument("--megabytes", type=float, default=10)
+    parser.add_argument("--megabytes", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", type=Path, default=Path("/tmp/tokenizer_bench"), help="for the wheel's files")
     parser.add_argument("names", nargs="*", help="some tokenizers only")

@@ -36,6 +36,7 @@ class Model:
     template: Path
     end: str  # the token that ends a turn
     bos: str = None
+    eos: str = None  # where it is another one
     added: list = field(default_factory=list)
     tools: bool = False   # the template writes tools and their calls
     system: bool = True   # and system prompts
@@ -51,9 +52,9 @@ MODELS = {
                            bos="<|begin_of_text|>", marked=True),
     "smollm2": Model("gpt2", OWN_TEMPLATES / "smollm2.jinja", "<|im_end|>", bos="<|im_start|>",
                      added=["<|im_start|>", "<|im_end|>"]),
-    "gemma": Model("hf_json/llama2", TEMPLATES / "trl/gemma.jinja", "<end_of_turn>", bos="<s>",
+    "gemma": Model("hf_json/phi-3-mini", TEMPLATES / "trl/gemma.jinja", "<end_of_turn>", bos="<s>",
                    added=["<start_of_turn>", "<end_of_turn>"], system=False),
-    "phi3": Model("hf_json/phi-3-mini", TEMPLATES / "trl/phi3.jinja", "<|end|>"),
+    "phi3": Model("hf_json/phi-3-mini", TEMPLATES / "trl/phi3.jinja", "<|end|>", eos="<|endoftext|>"),
 }
 
 
@@ -157,7 +158,7 @@ def load_tokenizer(model, folder):
     tokenizer = Tokenizer.from_file(str(file))
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in model.added])
     tokenizer.save(str(folder / "tokenizer.json"))
-    special = {"eos_token": model.end} | ({"bos_token": model.bos} if model.bos else {})
+    special = {"eos_token": model.eos or model.end} | ({"bos_token": model.bos} if model.bos else {})
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special})
     (folder / "chat_template.jinja").write_text(model.template.read_text())
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **special,
@@ -181,9 +182,15 @@ def turns(tokenizer, model, messages, tools, text):
             continue
         begin = len(render(i, True)) if i else text.index(message["content"].strip())
         whole = render(i + 1, False)
-        assert text.startswith(whole.rstrip()) and begin <= len(whole), (text, whole)
-        # What a prompt for the assistant says without it having been asked, as the line end of Qwen's.
-        yield begin, whole.rindex(model.end) + len(model.end)
+        end = whole.rindex(model.end) + len(model.end)
+        assert text.startswith(whole[:end]) and begin < end, (text, whole)
+        yield begin, end
+
+
+def learns(text, begin, end, first, last):
+    """Whether the token of text[begin:end] is learned of what stands in [first, last): it begins there, or before it
+    with nothing but the space that SentencePiece's words carry."""
+    return begin < end and begin < last and first < end and not text[begin:max(begin, first)].strip(" ")
 
 
 def expected(tokenizer, model, messages, tools):
@@ -203,10 +210,7 @@ def expected(tokenizer, model, messages, tools):
     spans = list(turns(tokenizer, model, messages, tools, text))
     labels = []
     for token, (begin, end) in zip(ids, encoding["offset_mapping"]):
-        # SentencePiece's words carry the space before them.
-        while begin < end and text[begin] == " ":
-            begin += 1
-        labels.append(token if any(b <= begin < e and begin < end for b, e in spans) else IGNORE)
+        labels.append(token if any(learns(text, begin, end, b, e) for b, e in spans) else IGNORE)
     return ids, labels
 
 
@@ -319,14 +323,16 @@ def test_texts(case):
 
 def labelled(tokenizer, pieces, special, behind):
     """ids and labels of pieces of one text, each trained or not."""
-    text = "".join(piece for piece, _ in pieces)
+    text, spans = "", []
+    for piece, label in pieces:
+        if label and spans and spans[-1][1] == len(text):
+            spans[-1] = (spans[-1][0], len(text) + len(piece))
+        elif label:
+            spans.append((len(text), len(text) + len(piece)))
+        text += piece
     encoding = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
-    trained = [label for piece, label in pieces for _ in piece]
-    labels = []
-    for token, (begin, end) in zip(encoding["input_ids"], encoding["offset_mapping"]):
-        while begin < end and text[begin] == " " and not trained[begin]:
-            begin += 1
-        labels.append(token if begin < end and trained[begin] else IGNORE)
+    labels = [token if any(learns(text, begin, end, b, e) for b, e in spans) else IGNORE
+              for token, (begin, end) in zip(encoding["input_ids"], encoding["offset_mapping"])]
     return encoding["input_ids"] + behind, labels + behind
 
 

@@ -124,15 +124,14 @@ TEST_CASE("rows of the wrong shape") {
   CheckRefused(
       R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]})",
       "messages[0].tool_calls", "not a JSON object");
-  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": "f(x)"
-})", "tools",
+  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": "f"})", "tools",
                "a list of functions");
-CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": ["f"]})", "tools[0]",
-             "an object that describes a function");
-CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "functions": [], "tools": []})",
-             "functions", "twice");
-CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "chat_template_kwargs": 1})",
-             "chat_template_kwargs", "an object");
+  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "tools": ["f"]})", "tools[0]",
+               "an object that describes a function");
+  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "functions": [], "tools": []})",
+               "functions", "twice");
+  CheckRefused(R"({"messages": [{"role": "assistant", "content": "x"}], "chat_template_kwargs": 1})",
+               "chat_template_kwargs", "an object");
 }
 
 absl::StatusOr<ChatRow> ReadMapped(const char* json, const RowMapping& mapping,
@@ -157,14 +156,20 @@ TEST_CASE("ShareGPT: its names of keys and roles, its calls and results of funct
       R"({"role":"assistant","content":"b"}])");
   CHECK(chat->input.tools.dump() == R"([{"type":"function","function":{"name":"f","parameters":{}}}])");
   CHECK(chat->trained == std::vector<uint8_t>{0, 0, 1, 0, 0, 0, 1});
-  CheckRefused(R"({"conversations": [{"from": "function_call", "value": "f(1)"
-}]
-})", "conversations[0].value",
+  CheckRefused(R"({"conversations": [{"from": "function_call", "value": "f 1"}]})", "conversations[0].value",
                "a function call is not JSON");
-CheckRefused(R"({"conversations": [{"from": "function_call", "value": "[1]"}]})", "conversations[0].value",
-             "found 1");
-CheckRefused(R"({"system": "a", "conversations": [{"from": "system", "value": "b"}]})", "system",
-             "two system");
+  CheckRefused(R"({"conversations": [{"from": "function_call", "value": "[1]"}]})", "conversations[0].value",
+               "found 1");
+  CheckRefused(R"({"system": "a", "conversations": [{"from": "system", "value": "b"}]})", "system",
+               "two system");
+}
+
+TEST_CASE("the system column before the turns leaves the last of them the last") {
+  const auto chat = Read(R"({"system": "s", "messages": [{"role": "user", "content": "u"},
+      {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+                         TrainTurns::kLast);
+  REQUIRE(chat.ok());
+  CHECK(chat->trained == std::vector<uint8_t>{0, 0, 0, 1});
 }
 
 TEST_CASE("OpenAI's older functions and parts of text by other names") {
