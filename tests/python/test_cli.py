@@ -230,6 +230,14 @@ def test_generate(case):
     assert sampled(1) == sampled(1)
     assert len({tuple(sampled(seed)) for seed in range(5)}) > 1
 
+    # Of any tokens, bytes in any order among them: what is printed while they come is their text.
+    for seed in range(3):
+        wild = ["generate", TINY, "--prompt", "x", "--temperature", 50, "--seed", seed, "--max-new-tokens", 60]
+        answer = json.loads(case.run(*wild, "--json").stdout)
+        ids = json.dumps(answer["tokens"])
+        assert case.run(*wild).stdout == answer["text"] + "\n"
+        assert case.run("tokenize", TINY, "--decode", text=ids).stdout == answer["text"]
+
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 

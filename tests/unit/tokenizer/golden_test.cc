@@ -2,11 +2,13 @@
 // (tests/golden/tokenizer_golden.py), and what they make of texts.
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
 #include "data/tokenizer/gguf_pre_tokenizer.h"
 #include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/utf8.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace ftune {
@@ -51,6 +53,44 @@ void CheckFixture(const std::string& name, bool drops_text = false) {
     CHECK(tokenizer->Decode(encoding.ids, false) == entry["decoded"].get<std::string>());
     CHECK(tokenizer->Decode(encoding.ids, true) == entry["decoded_plain"].get<std::string>());
     CHECK(tokenizer->Encode(text).ids == encoding.ids);  // the second time from the cache
+  }
+}
+
+// What a decoder gives out for one id after another: whole characters, in all what Decode gives.
+void CheckStream(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
+  const auto decoder = tokenizer.MakeDecoder(skip_special);
+  std::string streamed;
+  size_t broken = 0;
+  const auto take = [&](const std::string& text) {
+    size_t bad = 0;
+    ValidUtf8Prefix(text, 0, &bad);
+    broken += bad;
+    streamed += text;
+  };
+  for (const int32_t id : ids) take(decoder->Push(id));
+  take(decoder->Finish());
+  CHECK(broken == 0);
+  CHECK(streamed == tokenizer.Decode(ids, skip_special));
+}
+
+TEST_CASE("text comes in whole characters, id by id, from texts and from any ids") {
+  for (const char* name :
+       {"falcon", "gpt2", "llama2", "llama3", "metaspace_first", "qwen", "smollm", "sentencepiece"}) {
+    CAPTURE(name);
+    const json fixture = Fixture(name);
+    const auto tokenizer = LoadFixture(fixture);
+    for (const json& entry : fixture["cases"]) {
+      CheckStream(*tokenizer, tokenizer->Encode(entry["text"].get<std::string>()).ids, false);
+    }
+    std::mt19937 random(7);
+    for (int i = 0; i < 200; ++i) {
+      std::vector<int32_t> ids(random() % 30);
+      // Bytes come first in all of these vocabularies: among few ids, characters are cut everywhere.
+      const int64_t most =
+          i % 2 == 0 ? tokenizer->vocab_size() : std::min<int64_t>(tokenizer->vocab_size(), 260);
+      for (int32_t& id : ids) id = static_cast<int32_t>(random() % most);
+      CheckStream(*tokenizer, ids, i % 3 == 0);
+    }
   }
 }
 
