@@ -1,4 +1,4 @@
-"""ftune's tokenizers beside the wheel `tokenizers`: the same ids and texts on real, changed and random text.
+"""ftune's tokenizers beside the wheels `tokenizers` and `sentencepiece`: the same ids and texts on real, changed and random text.
 
     python tests/python/test_tokenizers.py --tool build/release/tests/tokenize_lines --work /tmp/t [--megabytes 10]
 """
@@ -15,9 +15,10 @@ from pathlib import Path
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from sentencepiece import SentencePieceProcessor  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
-from tokenizer_kinds import BUILT, material  # noqa: E402
+from tokenizer_kinds import BUILT, material, sentence_piece_models  # noqa: E402
 from tokenizer_texts import real_texts, texts  # noqa: E402
 
 
@@ -80,6 +81,25 @@ def compare(tool, name, path, wheel, seed, size, real):
     return wrong
 
 
+def compare_model(tool, name, path, seed, size, real):
+    """A SentencePiece model of BPE. (Unigram models with equal scores depend on the version of the library: by rounding.)"""
+    model = SentencePieceProcessor(model_file=str(path))
+    # Control symbols in text are text for the binding.
+    control = [model.id_to_piece(i) for i in range(model.get_piece_size()) if model.is_control(i) or model.is_unknown(i)]
+    lines = [text for text in texts(seed, size, real, []) if not any(token in text for token in control)]
+    wrong = 0
+    for text, got in zip(lines, ours(tool, path, lines), strict=True):
+        ids = model.encode(text)
+        decoded = model.decode(ids)
+        if got["ids"] == ids and got["decoded"] == got["streamed"] == decoded:
+            continue
+        wrong += 1
+        if wrong <= 3:
+            print(f"{name}: {text!r}\n  wheel {ids} {decoded!r}\n  ours  {got['ids']} {got['decoded']!r}")
+    print(f"{name}: {len(lines)} texts, {wrong} differ", flush=True)
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", type=Path, required=True)
@@ -103,7 +123,9 @@ def main():
     made.update((name, files) for name, files in material().items() if not arguments.names or name in arguments.names)
     size = int(arguments.megabytes * 1e6)
     wrong = sum(compare(arguments.tool, name, path, wheel, seed, size, real) for name, (path, wheel) in made.items())
-    print(f"{len(made)} tokenizers, {wrong} texts differ")
+    models = {name: path for name, path in sentence_piece_models().items() if not arguments.names or name in arguments.names}
+    wrong += sum(compare_model(arguments.tool, name, path, seed, size, real) for name, path in models.items())
+    print(f"{len(made) + len(models)} tokenizers, {wrong} texts differ")
     return 1 if wrong else 0
 
 
