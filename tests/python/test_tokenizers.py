@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from sentencepiece import SentencePieceProcessor  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
 from tokenizer_kinds import BUILT, material, sentence_piece_models  # noqa: E402
-from tokenizer_texts import real_texts, texts  # noqa: E402
+from tokenizer_texts import long_texts, real_texts, texts  # noqa: E402
 
 
 def ours(tool, path, lines):
@@ -100,12 +101,23 @@ def compare_model(tool, name, path, seed, size, real):
     return wrong
 
 
+def check_long_lines(tool, name, path):
+    """A megabyte in one line, of each kind. What grows with the square of the length takes minutes, else all are done in seconds."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+    lines = "".join(json.dumps(text) + "\n" for text in long_texts(1 << 20))
+    done = subprocess.run([tool, path, "1"], input=lines, text=True, capture_output=True, preexec_fn=limit)
+    print(f"{name}: {done.stdout.strip() or done.stderr or 'too much work'}", flush=True)
+    return done.returncode != 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", type=float, default=0.15, help="of text for each tokenizer")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--long", action="store_true", help="only lines of a megabyte, which need not be compared")
     parser.add_argument("names", nargs="*", help="some tokenizers only")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
@@ -120,6 +132,8 @@ def main():
         path = arguments.work / f"{name}.json"
         path.write_text(build(corpus).to_str())
         made[name] = (path, path.read_text())
+    if arguments.long:
+        return 1 if sum(check_long_lines(arguments.tool, name, path) for name, (path, _) in made.items()) else 0
     made.update((name, files) for name, files in material().items() if not arguments.names or name in arguments.names)
     size = int(arguments.megabytes * 1e6)
     wrong = sum(compare(arguments.tool, name, path, wheel, seed, size, real) for name, (path, wheel) in made.items())
