@@ -30,7 +30,7 @@ std::optional<fs::path> FindTiktokenFile(const fs::path& folder) {
 
 absl::StatusOr<fs::path> FindTokenizerFile(const fs::path& folder) {
   std::error_code ignored;
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.model.v3"}) {
     if (fs::exists(folder / name, ignored)) return folder / name;
   }
   if (const auto tiktoken = FindTiktokenFile(folder)) return *tiktoken;

@@ -226,6 +226,10 @@ TEST_CASE("control symbols of a SentencePiece model are cut out of the text") {
   CHECK(turns.spans.back() == TextSpan{13, 13});
   CHECK(turns.ids.front() != modern->special().bos->id);
   CHECK(modern->Decode(turns.ids, true) == "a a");
+
+  // Mistral's name for it.
+  std::filesystem::rename(folder / "tokenizer.model", folder / "tokenizer.model.v3");
+  CHECK(Loaded(LoadTokenizer(folder.path()))->Encode("a b").ids == modern->Encode("a b").ids);
 }
 
 }  // namespace
