@@ -1,7 +1,5 @@
 #include "base/random.h"
 
-#include <utility>
-
 namespace ftune {
 
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
@@ -43,7 +41,7 @@ std::vector<int64_t> Permutation(int64_t n, uint64_t seed, uint64_t purpose) {
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   RandomSequence random(seed, purpose);
-  for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[random.Below(i + 1)]);
+  Shuffle(std::span(order), random);
   return order;
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace ftune {
@@ -33,7 +35,13 @@ class RandomSequence {
   int left_ = 0;
 };
 
-// A permutation of 0..n-1 (Fisher-Yates).
+// Puts the items into a random order (Fisher-Yates).
+template <class T>
+void Shuffle(std::span<T> items, RandomSequence& random) {
+  for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.Below(i)]);
+}
+
+// A permutation of 0..n-1.
 std::vector<int64_t> Permutation(int64_t n, uint64_t seed, uint64_t purpose);
 
 }  // namespace ftune

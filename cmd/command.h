@@ -38,6 +38,7 @@ void AddTrain(CLI::App& app, Invocation& invocation);
 void AddGenerate(CLI::App& app, Invocation& invocation);
 void AddEval(CLI::App& app, Invocation& invocation);
 void AddExport(CLI::App& app, Invocation& invocation);
+void AddData(CLI::App& app, Invocation& invocation);
 void AddInspect(CLI::App& app, Invocation& invocation);
 void AddTokenize(CLI::App& app, Invocation& invocation);
 void AddTemplate(CLI::App& app, Invocation& invocation);

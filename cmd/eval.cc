@@ -31,7 +31,7 @@ struct Options {
   bool train_on_inputs = false;
 };
 
-absl::StatusOr<std::vector<DatasetEntry>> Entries(const Options& options, const HubReporter& hub) {
+absl::StatusOr<DatasetEntry> FindEntry(const Options& options, const HubReporter& hub) {
   DatasetChoice choice{.train_is_meant = false};
   if (!options.name.empty()) choice.subset = options.name;
   if (!options.split.empty()) choice.split = options.split;
@@ -44,10 +44,7 @@ absl::StatusOr<std::vector<DatasetEntry>> Entries(const Options& options, const 
                                          choice.split ? "splits" : "subsets"),
                        .hint = "remove it, or name a dataset of the hub: org/name"});
   }
-  if (resolved.files.empty()) return std::vector<DatasetEntry>{{.path = options.data}};
-  std::vector<DatasetEntry> entries;
-  for (const std::string& file : resolved.files) entries.push_back({.path = file});
-  return entries;
+  return DatasetEntry{.path = options.data, .files = resolved.files};
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
@@ -65,12 +62,20 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     FTUNE_ASSIGN_OR_RETURN(chat_template,
                            LoadChatTemplate(options.chat_template, *session.tokenizer, source.model));
   }
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<DatasetEntry> entries, Entries(options, hub));
-  FTUNE_ASSIGN_OR_RETURN(Dataset dataset,
-                         LoadDataset(entries, *session.tokenizer, chat_template.get(),
-                                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
-  FTUNE_RETURN_IF_ERROR(CheckIds(dataset, files.config, source.model));
-  if (!invocation.quiet) std::fprintf(stderr, "data: %s\n", DescribeDataset(dataset).c_str());
+  Progress progress(stderr, invocation.verbosity());
+  FTUNE_ASSIGN_OR_RETURN(const DatasetEntry entry, FindEntry(options, hub));
+  PrepareOptions prepare{.folder = PreparedFolder(std::nullopt), .memory_will_do = true};
+  FTUNE_ASSIGN_OR_RETURN(
+      prepare.source,
+      DescribeSource(TokenizerOf(session.loaded.files), *session.tokenizer, options.chat_template,
+                     {.train_on_inputs = options.train_on_inputs, .sequence_len = length}));
+  FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
+                         PrepareDataset({entry}, *session.tokenizer, chat_template.get(), prepare,
+                                        ShowPreparation(progress)));
+  Dataset dataset = std::move(prepared.dataset);
+  FTUNE_RETURN_IF_ERROR(CheckIds(dataset.report, files.config.vocab_size, source.model));
+  if (!prepared.store.path.empty()) progress.Say(DescribeStore(prepared.store));
+  progress.Say(StrCat("data: ", DescribeDataset(dataset)));
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan,
                          DataPlan::CreateForEvaluation(std::make_shared<Dataset>(std::move(dataset)),
                                                        {.sequence_len = length, .global_batch_size = 1}));

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -14,6 +13,8 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
+#include "cmd/streamed_data.h"
+#include "data/loader/planned_batches.h"
 
 namespace ftune {
 namespace {
@@ -33,12 +34,13 @@ nlohmann::ordered_json BatchJson(const Batch& batch) {
       {"ids", batch.ids}, {"positions", batch.positions}, {"labels", batch.labels}, {"segments", segments}};
 }
 
-nlohmann::ordered_json StepsJson(const DataPlan& plan, int64_t steps) {
+absl::StatusOr<nlohmann::ordered_json> StepsJson(BatchSource& batches, int64_t steps) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (int64_t step = 0; step < std::min(steps, plan.total_steps()); ++step) {
+  for (int64_t i = 0; i < steps; ++i) {
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<StepBatches> step, batches.Next());
+    if (!step) break;
     nlohmann::ordered_json microbatches = nlohmann::ordered_json::array();
-    for (int64_t i = 0; i < plan.MicroBatches(step); ++i)
-      microbatches.push_back(BatchJson(plan.MicroBatch(step, i)));
+    for (const Batch& batch : step->microbatches) microbatches.push_back(BatchJson(batch));
     all.push_back(microbatches);
   }
   return all;
@@ -64,32 +66,72 @@ nlohmann::ordered_json SamplesJson(const RunData& data, int64_t first, int64_t c
   return all;
 }
 
+absl::Status NoSuchSample(int64_t sample, int64_t samples) {
+  return UsageError({.file = "command line",
+                     .key = "--sample",
+                     .found = StrCat(sample),
+                     .expected = StrCat("0 to ", samples - 1)});
+}
+
+// Sample number `wanted` of the input.
+absl::StatusOr<std::vector<StoredToken>> StreamedSample(const RowInput& input, int64_t wanted) {
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RowStream> rows, input.open());
+  for (int64_t count = 0;;) {
+    FTUNE_ASSIGN_OR_RETURN(std::optional<StreamedRow> row, rows->Next());
+    if (!row) return NoSuchSample(wanted, count);
+    for (std::vector<StoredToken>& sample : *row) {
+      if (count++ == wanted) return std::move(sample);
+    }
+  }
+}
+
+absl::StatusOr<CommandResult> RunStreamed(const Options& options, const Invocation& invocation,
+                                          const Recipe& recipe, const RunData& data) {
+  StreamedData stream(recipe, data, [](const std::string&) {});
+  CommandResult result{.json = {{"samples", nullptr},
+                                {"tokens", nullptr},
+                                {"trained_tokens", nullptr},
+                                {"packs", nullptr},
+                                {"fill", nullptr}}};
+  if (!invocation.json) {
+    if (options.sample < 0) return NoSuchSample(options.sample, int64_t{1} << 62);
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<StoredToken> sample,
+                           StreamedSample(stream.input(), options.sample));
+    std::printf("sample %d:\n%s\n", static_cast<int>(options.sample),
+                RenderSample(sample, *data.tokenizer, UseColour(stdout)).c_str());
+    std::printf("data: streamed, so its samples, tokens and packs are not known beforehand\n");
+  } else if (options.batches > 0) {
+    StreamedBatches batches(stream.input(), ToStreamOptions(recipe));
+    FTUNE_ASSIGN_OR_RETURN(result.json["batches"], StepsJson(batches, options.batches));
+  }
+  result.json["dropped"] = stream.report().dropped;  // so far
+  return result;
+}
+
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  Progress progress(stderr, invocation.verbosity());
   const HubReporter hub = HubProgress(invocation.verbosity());
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, hub));
-  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data, LoadRunData(loaded, model, hub, progress));
+  if (loaded.recipe.data.streaming) return RunStreamed(options, invocation, loaded.recipe, data);
   FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
   const int64_t samples = data.train->size();
-  if (options.sample < 0 || options.sample >= samples) {
-    return UsageError({.file = "command line",
-                       .key = "--sample",
-                       .found = StrCat(options.sample),
-                       .expected = StrCat("0 to ", samples - 1)});
-  }
+  if (options.sample < 0 || options.sample >= samples) return NoSuchSample(options.sample, samples);
 
   const DataPlan::Epoch& epoch = plan.epochs().front();
-  std::map<std::string, int64_t> dropped;
-  for (const DroppedRow& row : data.train->report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
   CommandResult result{.json = {{"samples", samples},
                                 {"tokens", data.train->tokens()},
                                 {"trained_tokens", data.train->trained_tokens()},
                                 {"packs", epoch.packs},
                                 {"fill", epoch.fill()},
-                                {"dropped", dropped}}};
+                                {"dropped", data.train->report.dropped}}};
   result.json["shown"] = SamplesJson(data, options.sample, options.count);
   result.json["audit"] = data.Audit().ToJson();
-  if (options.batches > 0) result.json["batches"] = StepsJson(plan, options.batches);
+  if (options.batches > 0) {
+    PlannedBatches batches(plan);
+    FTUNE_ASSIGN_OR_RETURN(result.json["batches"], StepsJson(batches, options.batches));
+  }
   if (invocation.json) return result;
 
   for (int64_t i = options.sample; i < std::min(options.sample + options.count, samples); ++i) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -51,6 +52,9 @@ absl::StatusOr<CommandResult> RunCommand(const Invocation& invocation) {
 }  // namespace ftune
 
 int main(int argc, char** argv) {
+  // A write beyond the limit on the size of files (ulimit -f) shall fail, not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+
   ftune::Invocation invocation;
   CLI::App app("Fine-tunes large language models, from a laptop to a cluster.", "ftune");
   app.set_version_flag("--version", FTUNE_VERSION);
@@ -64,6 +68,7 @@ int main(int argc, char** argv) {
   ftune::AddGenerate(app, invocation);
   ftune::AddEval(app, invocation);
   ftune::AddExport(app, invocation);
+  ftune::AddData(app, invocation);
   ftune::AddInspect(app, invocation);
   ftune::AddTokenize(app, invocation);
   ftune::AddTemplate(app, invocation);

@@ -1,14 +1,17 @@
 #include "cmd/run_data.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/prompt.h"
 #include "cmd/run_options.h"
+#include "data/source/split_dataset.h"
 #include "data/template/load_chat_template.h"
 #include "engine/format/hf_model.h"
 
@@ -23,19 +26,43 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChooseTemplate(const Recipe& recip
 
 }  // namespace
 
-absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model) {
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    for (const StoredToken token : dataset.sample(i)) {
-      const int32_t id = token.id();
-      if (id < config.vocab_size) continue;
-      return DataError({.file = model,
-                        .message = "the data has a token that the model has no embedding for",
-                        .found = StrCat("token id ", id),
-                        .expected = StrCat("ids below ", config.vocab_size, ", the model's vocab_size"),
-                        .hint = "the tokenizer does not belong to this model"});
-    }
+absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::string& model) {
+  const int32_t id = report.max_id;
+  if (id < vocab_size) return absl::OkStatus();
+  return DataError({.file = model,
+                    .message = "the data has a token that the model has no embedding for",
+                    .found = StrCat("token id ", id),
+                    .expected = StrCat("ids below ", vocab_size, ", the model's vocab_size"),
+                    .hint = "the tokenizer does not belong to this model"});
+}
+
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
+                                            const Tokenizer& tokenizer, const std::string& chat_template,
+                                            const SampleOptions& options) {
+  SampleSource source{.options = options};
+  FTUNE_ASSIGN_OR_RETURN(source.tokenizer, DescribeTokenizer(tokenizer_path));
+  std::string text = chat_template == "auto" ? tokenizer.chat_template() : chat_template;
+  std::error_code ignored;
+  if (chat_template != "auto" && std::filesystem::is_regular_file(chat_template, ignored)) {
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(chat_template));
+    text = file.text();
   }
-  return absl::OkStatus();
+  source.chat_template = DescribeTemplate(text);
+  return source;
+}
+
+absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path) {
+  FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
+  FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  const auto write = [&](const DroppedRow& row) {
+    const std::string line = row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    return file.Append(StrCat(line, "\n"));
+  };
+  if (data.train) FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
+  if (data.evaluation && !(data.train && data.evaluation->store == data.train->store)) {
+    FTUNE_RETURN_IF_ERROR(data.evaluation->store->VisitDropped(write));
+  }
+  return file.Commit();
 }
 
 AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
@@ -48,8 +75,8 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
 }
 
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
-                                    const HubReporter& reporter) {
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
+                                    Progress& progress) {
   FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
@@ -80,26 +107,43 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
   FTUNE_ASSIGN_OR_RETURN(data.chat_template, ChooseTemplate(recipe, *data.tokenizer));
   data.stop_ids = StopIds(config, *data.tokenizer);
-  const SampleOptions options = ToSampleOptions(recipe.data);
-  const auto load = [&](const std::vector<DataSource>& sources) {
-    return LoadDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(), options);
+  PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
+                         .memory_will_do = !recipe.data.prepared_path.has_value(),
+                         .build = {.bad_rows = ToBadRows(recipe.data.on_bad_row),
+                                   .threads = static_cast<int>(*recipe.launch.threads)}};
+  FTUNE_ASSIGN_OR_RETURN(
+      options.source, DescribeSource(tokenizer, *data.tokenizer, recipe.data.chat_template.value_or("auto"),
+                                     ToSampleOptions(recipe.data)));
+  const auto prepare = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<PreparedDataset> {
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
+                           PrepareDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(),
+                                          options, ShowPreparation(progress)));
+    LimitSamples(prepared.dataset);
+    return prepared;
   };
-  FTUNE_ASSIGN_OR_RETURN(Dataset rows, load(recipe.data.train));
+  data.vocab_size = config.vocab_size;
+  Dataset rows;
+  if (!recipe.data.streaming) {
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
+    data.train_store = prepared.store;
+    rows = std::move(prepared.dataset);
+  }
   if (!recipe.data.eval.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(Dataset evaluation, load(recipe.data.eval));
-    data.evaluation = std::make_shared<Dataset>(std::move(evaluation));
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset evaluation, prepare(recipe.data.eval));
+    data.evaluation_store = evaluation.store;
+    data.evaluation = std::make_shared<Dataset>(std::move(evaluation.dataset));
   } else if (!recipe.data.val_set_size.empty()) {
     const CountOrShare& size = recipe.data.val_set_size;
     FTUNE_ASSIGN_OR_RETURN(
         TrainAndEvaluation split,
-        SplitDataset(std::move(rows), size.count > 0 ? static_cast<double>(size.count) : size.share,
-                     static_cast<uint64_t>(recipe.train.seed)));
+        SplitDataset(std::move(rows), size.count > 0 ? static_cast<double>(size.count) : size.share));
     rows = std::move(split.train);
     data.evaluation = std::make_shared<Dataset>(std::move(split.evaluation));
   }
-  data.train = std::make_shared<Dataset>(std::move(rows));
-  FTUNE_RETURN_IF_ERROR(CheckIds(*data.train, config, recipe.model.path));
-  if (data.evaluation) FTUNE_RETURN_IF_ERROR(CheckIds(*data.evaluation, config, recipe.model.path));
+  if (!recipe.data.streaming) data.train = std::make_shared<Dataset>(std::move(rows));
+  for (const auto& dataset : {data.train, data.evaluation}) {
+    if (dataset) FTUNE_RETURN_IF_ERROR(CheckIds(dataset->report, config.vocab_size, recipe.model.path));
+  }
   return data;
 }
 
@@ -108,9 +152,8 @@ std::string DescribeDataset(const Dataset& dataset) {
       100.0 * static_cast<double>(dataset.trained_tokens()) / static_cast<double>(dataset.tokens());
   std::string text = absl::StrFormat("%d samples, %d tokens, %d trained (%.1f %%)", dataset.size(),
                                      dataset.tokens(), dataset.trained_tokens(), share);
-  std::map<std::string, int64_t> dropped;
-  for (const DroppedRow& row : dataset.report.dropped) ++dropped[std::string(DropReasonName(row.reason))];
-  for (const auto& [reason, count] : dropped) StrAppend(text, ", ", count, " dropped (", reason, ")");
+  for (const auto& [reason, count] : dataset.report.dropped)
+    StrAppend(text, ", ", count, " dropped (", reason, ")");
   const auto mention = [&](int64_t count, std::string_view what) {
     if (count > 0) StrAppend(text, ", ", count, " ", what);
   };

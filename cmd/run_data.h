@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/scratch_folder.h"
+#include "cmd/prepared_data.h"
 #include "cmd/recipe/load.h"
 #include "cmd/run_options.h"
 #include "data/audit/audit_report.h"
@@ -23,10 +24,13 @@ namespace ftune {
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null where the tokenizer has none and none is named
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> evaluation;  // null where there is none
-  std::vector<std::string> notes;             // what a user should be told
-  std::vector<int32_t> stop_ids;              // where generation ends
+  std::shared_ptr<const Dataset> train;         // null with data.streaming
+  std::shared_ptr<const Dataset> evaluation;    // null where there is none
+  PreparedStore train_store;
+  PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
+  std::vector<std::string> notes;  // what a user should be told
+  std::vector<int32_t> stop_ids;   // where generation ends
+  int64_t vocab_size = 0;          // of the model, with added tokens
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
@@ -36,12 +40,22 @@ struct RunData {
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
 };
 
-// data.sequence_len is capped here by what the model was made for. Ids beyond the model's vocabulary are an
-// error. Datasets of the hub are looked up, and downloaded if need be.
-absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter);
+// From prepared data, or prepared now; streamed data is left alone. Datasets of the hub are looked up, and
+// downloaded if need be. data.sequence_len is capped here by what the model was made for. Ids beyond the
+// model's vocabulary are an error.
+absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
+                                    Progress& progress);
+
+// What `chat_template`, a recipe's choice, makes of a tokenizer's samples: for the key of prepared data.
+absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokenizer_path,
+                                            const Tokenizer& tokenizer, const std::string& chat_template,
+                                            const SampleOptions& options);
+
+// Each row that was dropped or cut, as a line of JSON in `path`.
+absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path);
 
 // An error where a token id lies beyond the model's vocabulary.
-absl::Status CheckIds(const Dataset& dataset, const ModelConfig& config, const std::string& model);
+absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::string& model);
 
 // "240 rows, 9,876 tokens, 4,321 trained (43.7 %), 3 dropped (3 too_long)".
 std::string DescribeDataset(const Dataset& dataset);

@@ -200,12 +200,11 @@ LrSchedule ToLrSchedule(LrSchedulerName name) {
 }
 
 // Steps between evaluations: eval_steps, or an epoch's steps cut into evals_per_epoch parts.
-std::optional<int64_t> EvalSteps(const TrainSection& train, const DataPlan& plan) {
+std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& steps) {
   if (train.eval_steps) return train.eval_steps;
   const double per_epoch = train.evals_per_epoch.value_or(1.0);
-  if (per_epoch <= 0.0 || plan.epochs().empty()) return std::nullopt;
-  const double steps = static_cast<double>(plan.epochs().front().steps) / per_epoch;
-  return std::max<int64_t>(1, std::llround(steps));
+  if (per_epoch <= 0.0 || !steps.epoch) return std::nullopt;
+  return std::max<int64_t>(1, std::llround(static_cast<double>(*steps.epoch) / per_epoch));
 }
 
 }  // namespace
@@ -225,10 +224,11 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
     return UsageError(std::move(detail));
   }
   // As config.json would have it, so that one reader knows what each kind needs.
-  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)},
-                               {"factor", scaling.factor},
-                               {"low_freq_factor", scaling.low_freq_factor},
-                               {"high_freq_factor", scaling.high_freq_factor}};
+  nlohmann::json parameters = {{"rope_type", TypeName(scaling.rope_type)}, {"factor", scaling.factor}};
+  if (scaling.rope_type == RopeType::kLlama3) {
+    parameters["low_freq_factor"] = scaling.low_freq_factor;
+    parameters["high_freq_factor"] = scaling.high_freq_factor;
+  }
   if (scaling.original_max_position_embeddings) {
     parameters["original_max_position_embeddings"] = *scaling.original_max_position_embeddings;
   }
@@ -246,14 +246,13 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources) {
   std::vector<DatasetEntry> entries;
   for (const DataSource& source : sources) {
-    const std::vector<std::string> paths = source.files.empty() ? std::vector{source.path} : source.files;
-    for (const std::string& path : paths) {
-      entries.push_back({.path = path,
-                         .format = ToRowFormat(source.format),
-                         .mapping = {.columns = {source.columns.begin(), source.columns.end()},
-                                     .roles = {source.roles.begin(), source.roles.end()}},
-                         .weight = source.weight});
-    }
+    entries.push_back(
+        {.path = source.path,
+         .format = ToRowFormat(source.format),
+         .mapping = {.columns = {source.columns.begin(), source.columns.end()},
+                     .roles = {source.roles.begin(), source.roles.end()}},
+         .mix = {.weight = source.weight, .epochs = source.epochs, .max_samples = source.max_samples},
+         .files = source.files});
   }
   return entries;
 }
@@ -263,7 +262,9 @@ SampleOptions ToSampleOptions(const DataSection& data) {
           .train_on_turns = data.train_on_turns == TrainedTurns::kLast ? TrainTurns::kLast : TrainTurns::kAll,
           .roles_to_train = data.roles_to_train,
           .sequence_len = data.sequence_len,
-          .excess_length_strategy = ToExcessTokens(data.excess_length_strategy)};
+          .excess_length_strategy = ToExcessTokens(data.excess_length_strategy),
+          .truncation_side =
+              data.truncation_side == TruncatedSide::kLeft ? TruncationSide::kLeft : TruncationSide::kRight};
 }
 
 AuditLimits ToAuditLimits(const AuditSection& audit) {
@@ -277,10 +278,25 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe) {
   return {.seed = static_cast<uint64_t>(recipe.train.seed),
           .sequence_len = recipe.data.sequence_len,
           .packing = recipe.data.packing,
+          .group_by_length = recipe.data.group_by_length,
+          .mix = recipe.data.mix == DataMix::kInterleave ? MixOrder::kInterleave : MixOrder::kConcat,
           .global_batch_size = *recipe.train.global_batch_size,
           .micro_batch_size = *recipe.train.micro_batch_size,
           .num_epochs = recipe.train.num_epochs,
           .max_steps = recipe.train.max_steps};
+}
+
+BadRows ToBadRows(OnBadRow on_bad_row) {
+  return on_bad_row == OnBadRow::kSkip ? BadRows::kSkip : BadRows::kError;
+}
+
+StreamOptions ToStreamOptions(const Recipe& recipe) {
+  return {.seed = static_cast<uint64_t>(recipe.train.seed),
+          .window = {.window = recipe.data.streaming_window,
+                     .capacity = recipe.data.sequence_len,
+                     .packing = recipe.data.packing,
+                     .global_batch_size = *recipe.train.global_batch_size},
+          .slice = {.micro_batch_size = *recipe.train.micro_batch_size}};
 }
 
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter) {
@@ -340,7 +356,7 @@ OptimizerOptions ToOptimizerOptions(const Recipe& recipe) {
           .seed = static_cast<uint64_t>(recipe.train.seed)};
 }
 
-TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
+TrainerOptions ToTrainerOptions(const Recipe& recipe, const RunLength& steps) {
   const OptimizerSection& optimizer = recipe.optimizer;
   TrainerOptions options;
   options.step.seed = static_cast<uint64_t>(recipe.train.seed);
@@ -358,11 +374,10 @@ TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan) {
   rate.schedule = ToLrSchedule(optimizer.lr_scheduler);
   rate.peak = *optimizer.learning_rate;
   rate.min_ratio = optimizer.min_lr_ratio;
-  rate.total_steps = plan.total_steps();
-  rate.warmup_steps = optimizer.warmup_steps
-                          ? *optimizer.warmup_steps
-                          : WarmupSteps(optimizer.warmup_ratio.value_or(0.0), plan.total_steps());
-  options.eval_steps = EvalSteps(recipe.train, plan);
+  rate.total_steps = steps.total;
+  rate.warmup_steps = optimizer.warmup_steps ? *optimizer.warmup_steps
+                                             : WarmupSteps(optimizer.warmup_ratio.value_or(0.0), steps.total);
+  options.eval_steps = EvalSteps(recipe.train, steps);
   options.eval_on_start = recipe.train.eval_on_start;
   options.report_every = recipe.log.every;
   return options;

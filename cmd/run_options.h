@@ -2,14 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/hub/downloads.h"
+#include "base/hub/hub_reporter.h"
 #include "cmd/recipe/load.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
+#include "data/loader/streamed_batches.h"
+#include "data/prepare/block_builder.h"
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
@@ -25,6 +28,8 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 AuditLimits ToAuditLimits(const AuditSection& audit);
 DataPlanOptions ToPlanOptions(const Recipe& recipe);
+StreamOptions ToStreamOptions(const Recipe& recipe);
+BadRows ToBadRows(OnBadRow on_bad_row);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;
 // `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled in.
@@ -42,7 +47,11 @@ absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const Mod
 
 DType ToDType(WeightType type);
 OptimizerOptions ToOptimizerOptions(const Recipe& recipe);
-// `plan` tells the steps of an epoch and of the run.
-TrainerOptions ToTrainerOptions(const Recipe& recipe, const DataPlan& plan);
+// How long a run is, in steps.
+struct RunLength {
+  int64_t total = 0;
+  std::optional<int64_t> epoch;  // of the first; not known of streamed data
+};
+TrainerOptions ToTrainerOptions(const Recipe& recipe, const RunLength& steps);
 
 }  // namespace ftune

@@ -23,6 +23,8 @@
 #include "cmd/run_options.h"
 #include "cmd/save_result.h"
 #include "cmd/stop_signal.h"
+#include "cmd/streamed_data.h"
+#include "data/loader/planned_batches.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
 #include "engine/format/quantized_weights.h"
@@ -38,18 +40,6 @@ struct Options {
   bool dry_run = false;
   bool lr_range_test = false;
 };
-
-absl::Status WriteDropped(const RunData& data, const RunPaths& paths) {
-  std::string lines;
-  const auto add = [&](const std::shared_ptr<const Dataset>& dataset) {
-    if (!dataset) return;
-    for (const DroppedRow& row : dataset->report.dropped) StrAppend(lines, DroppedRowJson(row), "\n");
-  };
-  add(data.train);
-  add(data.evaluation);
-  FTUNE_RETURN_IF_ERROR(MakeFolder(paths.dropped().parent_path()));
-  return WriteFileAtomic(paths.dropped(), lines);
-}
 
 // What an earlier run left here is removed when the new one starts: not what that one is made from.
 absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
@@ -105,8 +95,19 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
   return absl::OkStatus();
 }
 
-nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, const Model& model,
-                                  const MemoryUse& memory) {
+// What is known of the data before the first step; nothing of streamed data.
+nlohmann::ordered_json DataFacts(const RunData& data, const std::optional<DataPlan>& plan) {
+  if (!plan) return nlohmann::ordered_json::object();
+  const DataPlan::Epoch& epoch = plan->epochs().front();
+  return {{"samples", data.train->size()},
+          {"tokens", data.train->tokens()},
+          {"trained_tokens", data.train->trained_tokens()},
+          {"packs", epoch.packs},
+          {"fill", epoch.fill()},
+          {"steps_per_epoch", epoch.steps}};
+}
+
+nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const MemoryUse& memory) {
   int64_t total = 0, trainable = 0;
   for (const Parameter* p : model.parameters()) {
     total += p->size();
@@ -114,10 +115,7 @@ nlohmann::ordered_json StartFacts(const RunData& data, const DataPlan& plan, con
   }
   return {{"parameters", total},
           {"trainable_parameters", trainable},
-          {"total_steps", plan.total_steps()},
-          {"samples", data.train->size()},
-          {"tokens", data.train->tokens()},
-          {"trained_tokens", data.train->trained_tokens()},
+          {"total_steps", total_steps},
           {"memory", ToJson(memory)}};
 }
 
@@ -164,8 +162,8 @@ class TrainRun {
     if (options_.lr_range_test) return TestLearningRates(folder->paths());
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
-    FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths()));
-    FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
+    FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths().dropped()));
+    if (!stream_) FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
@@ -173,17 +171,12 @@ class TrainRun {
   const Recipe& recipe() const { return loaded_recipe_.recipe; }
 
   absl::Status PrepareData(const ModelPlan& model_plan) {
-    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan, hub_));
+    FTUNE_ASSIGN_OR_RETURN(data_, LoadRunData(loaded_recipe_, model_plan, hub_, progress_));
     for (const std::string& note : data_.notes) progress_.Say(note);
-    progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
-    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
-    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
-    FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
-    plan_.emplace(std::move(plan));
-    const DataPlan::Epoch& epoch = plan_->epochs().front();
-    progress_.Say(absl::StrFormat(
-        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled", plan_->total_steps(),
-        *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs, 100.0 * epoch.fill()));
+    for (const PreparedStore* store : {&data_.train_store, &data_.evaluation_store}) {
+      if (!store->path.empty()) progress_.Say(DescribeStore(*store));
+    }
+    FTUNE_RETURN_IF_ERROR(PlanSteps());
     if (data_.evaluation) {
       FTUNE_ASSIGN_OR_RETURN(DataPlan evaluation, data_.EvaluationPlan(recipe()));
       evaluation_.emplace(std::move(evaluation));
@@ -197,12 +190,45 @@ class TrainRun {
     return absl::OkStatus();
   }
 
+  absl::Status PlanSteps() {
+    if (recipe().data.streaming) {
+      stream_ = std::make_unique<StreamedData>(recipe(), data_,
+                                               [this](const std::string& text) { progress_.Say(text); });
+      steps_.total = *recipe().train.max_steps;
+      progress_.Say(
+          absl::StrFormat("data: streamed, so its samples, tokens and epochs are not known beforehand\n"
+                          "plan: %d steps of up to %d × %d tokens",
+                          steps_.total, *recipe().train.global_batch_size, recipe().data.sequence_len));
+      return absl::OkStatus();
+    }
+    progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
+    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
+    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
+    FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
+    plan_.emplace(std::move(plan));
+    const DataPlan::Epoch& epoch = plan_->epochs().front();
+    steps_ = {plan_->total_steps(), epoch.steps};
+    progress_.Say(absl::StrFormat(
+        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled, in %d steps",
+        steps_.total, *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs,
+        100.0 * epoch.fill(), epoch.steps));
+    if (plan_->used_up()) {
+      progress_.Say(StrCat("plan: all data is used up after epoch ", plan_->epochs().size(),
+                           ", by the epochs of its entries"));
+    }
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<BatchSource> MakeBatches() {
+    if (stream_) return std::make_unique<StreamedBatches>(stream_->input(), ToStreamOptions(recipe()));
+    return std::make_unique<PlannedBatches>(*plan_);
+  }
+
   CommandResult DryRunResult() const {
-    return {.json = {{"run", *recipe().output_dir},
-                     {"steps", plan_->total_steps()},
-                     {"tokens", data_.train->tokens()},
-                     {"trained_tokens", data_.train->trained_tokens()},
-                     {"exit", 0}}};
+    CommandResult result{.json = {{"run", *recipe().output_dir}, {"steps", steps_.total}}};
+    result.json.update(DataFacts(data_, plan_));
+    result.json["exit"] = 0;
+    return result;
   }
 
   absl::Status PrepareModel(const ModelPlan& model_plan, const RunPaths& paths) {
@@ -275,7 +301,10 @@ class TrainRun {
   }
 
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
-    log.Start(StartFacts(data_, *plan_, *model_.model, backend_->ledger().current()));
+    nlohmann::ordered_json facts = StartFacts(*model_.model, steps_.total, backend_->ledger().current());
+    facts.update(DataFacts(data_, plan_));
+    log.Start(facts);
+    if (stream_) FTUNE_RETURN_IF_ERROR(stream_->ListDropped(paths.dropped()));
     RunObserver observer(log, progress_);
     if (!sampler_->empty()) {
       observer.set_answers([this] { return sampler_->Answer(*backend_, Stream(), *model_.model); });
@@ -291,13 +320,18 @@ class TrainRun {
     };
     if (keeps_best) observer.set_on_best(save);
 
-    const TrainerOptions options = ToTrainerOptions(recipe(), *plan_);
+    const TrainerOptions options = ToTrainerOptions(recipe(), steps_);
     WarnOfWarmup(options.learning_rate);
-    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_,
+    const std::unique_ptr<BatchSource> batches = MakeBatches();
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches,
                     evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
                            trainer.Run([this] { return stop_->received() != 0; }));
     if (saved.empty()) FTUNE_RETURN_IF_ERROR(save(summary.steps));
+    if (stream_) progress_.Say(StrCat("data: ", DescribeStream(stream_->report())));
+    if (summary.data_ended) {
+      progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps, steps_.total));
+    }
     if (keeps_best && summary.best_loss) {
       progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
                                     summary.early     ? "no better evaluation: stopped early"
@@ -323,8 +357,8 @@ class TrainRun {
           absl::StrFormat("stopped by %s after step %d of %d; saved %s\nto go on from there: ftune train %s "
                           "model.init_from=%s "
                           "output_dir=NEW",
-                          stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps,
-                          plan_->total_steps(), saved.string(), options_.recipe, saved.string()));
+                          stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, steps_.total,
+                          saved.string(), options_.recipe, saved.string()));
     } else {
       progress_.Say(StrCat("done: ", saved.string()));
     }
@@ -334,10 +368,13 @@ class TrainRun {
 
   absl::StatusOr<CommandResult> TestLearningRates(const RunPaths& paths) {
     LrRangeTest test(progress_);
-    TrainerOptions trainer_options = ToTrainerOptions(recipe(), *plan_);
+    TrainerOptions trainer_options = ToTrainerOptions(recipe(), steps_);
     trainer_options.learning_rate = LrRangeTest::Schedule();
+    trainer_options.learning_rate.total_steps = steps_.total;
     trainer_options.eval_on_start = false;
-    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *plan_, nullptr, trainer_options, test);
+    const std::unique_ptr<BatchSource> batches = MakeBatches();
+    Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, nullptr, trainer_options,
+                    test);
     const absl::StatusOr<TrainSummary> summary =
         trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
     if (stop_->received() != 0) {
@@ -358,7 +395,9 @@ class TrainRun {
   HubReporter hub_;
   LoadedRecipe loaded_recipe_;
   RunData data_;
+  std::unique_ptr<StreamedData> stream_;  // with data.streaming; otherwise there is a plan
   std::optional<DataPlan> plan_;
+  RunLength steps_;
   std::optional<DataPlan> evaluation_;
   std::optional<PromptSampler> sampler_;
   std::optional<StopSignal> stop_;

@@ -58,15 +58,12 @@ HttpClient::HttpClient(Network& network, HttpClientOptions options)
 absl::StatusOr<HttpConnection*> HttpClient::ConnectionTo(const Url& url) {
   std::unique_ptr<HttpConnection>& connection = connections_[url.origin()];
   if (connection) return connection.get();
-  ServerOptions server{.scheme = url.scheme,
-                       .host = url.host,
-                       .port = url.port,
+  ServerOptions server{.origin = url.origin(),
                        .certificates = CertificatePath(options_.environment),
                        .timeout_seconds = options_.timeout_seconds};
   FTUNE_ASSIGN_OR_RETURN(const std::optional<Proxy> proxy, ProxyFor(url, options_.environment));
   if (proxy) {
-    server.proxy_host = proxy->host;
-    server.proxy_port = proxy->port;
+    server.proxy = Url{.scheme = "http", .host = proxy->host, .port = proxy->port}.origin();
     server.proxy_user = proxy->user;
     server.proxy_password = proxy->password;
   }

@@ -34,10 +34,8 @@ enum class HttpFailure {
 };
 
 struct ServerOptions {
-  std::string scheme, host;
-  int port = 0;
-  std::string proxy_host;  // empty: none
-  int proxy_port = 0;
+  std::string origin;  // "https://host:8443"
+  std::string proxy;   // "http://host:3128"; empty: none
   std::string proxy_user, proxy_password;
   std::string certificates;  // a file or folder of trusted authorities; empty: the system's
   int timeout_seconds = 10;  // without a connection, or without a byte

@@ -24,6 +24,19 @@ constexpr size_t kAtOnce = 4;
 constexpr milliseconds kReportEvery(200);
 constexpr int kTriesOfContent = 2;  // a file whose content is wrong is fetched once more
 
+// Files of the same content together, the largest first: what comes last is short.
+std::vector<std::vector<RepoFile>> ByContent(std::vector<RepoFile> files) {
+  std::stable_sort(files.begin(), files.end(), [](const RepoFile& a, const RepoFile& b) {
+    return a.size != b.size ? a.size > b.size : a.etag() < b.etag();
+  });
+  std::vector<std::vector<RepoFile>> groups;
+  for (RepoFile& file : files) {
+    if (groups.empty() || groups.back().front().etag() != file.etag()) groups.emplace_back();
+    groups.back().push_back(std::move(file));
+  }
+  return groups;
+}
+
 // Whether a 206 begins where the writer stands: "bytes 100-199/200".
 bool BeginsAt(const HttpHead& head, int64_t offset) {
   return head.Header("content-range").starts_with(StrCat("bytes ", offset, "-"));
@@ -37,13 +50,14 @@ Downloads::Downloads(Network& network, const HubSettings& settings, const Downlo
       settings_(settings),
       job_(job),
       reporter_(reporter),
+      contents_(ByContent(job.files)),
       cache_(settings.cache, job.repo) {}
 
 absl::Status Downloads::Run() {
   FTUNE_RETURN_IF_ERROR(MakeFolder(cache_.root() / "blobs"));
   FTUNE_RETURN_IF_ERROR(CheckSpace());
   std::vector<std::thread> threads;
-  working_ = static_cast<int>(std::min(kAtOnce, job_.files.size()));
+  working_ = static_cast<int>(std::min(kAtOnce, contents_.size()));
   for (int i = working_; i > 0; --i) threads.emplace_back([this] { Work(); });
   std::unique_lock lock(mutex_);
   bool done = false;
@@ -70,14 +84,15 @@ void Downloads::Report(bool finished) const {
                     .bytes = bytes_,
                     .resumed = resumed_,
                     .finished = finished};
-  for (const RepoFile& file : job_.files) transfer.total += file.size;
+  for (const std::vector<RepoFile>& files : contents_) transfer.total += files.front().size;
   transfer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   reporter_.transfer(transfer);
 }
 
 absl::Status Downloads::CheckSpace() const {
   int64_t needed = 0;
-  for (const RepoFile& file : job_.files) {
+  for (const std::vector<RepoFile>& files : contents_) {
+    const RepoFile& file = files.front();
     if (cache_.HasBlob(file)) continue;
     std::error_code error;
     const uintmax_t here = std::filesystem::file_size(cache_.Incomplete(file), error);
@@ -109,8 +124,11 @@ void Downloads::Work() {
   absl::Status status;
   while (status.ok() && !stop_) {
     const size_t i = next_++;
-    if (i >= job_.files.size()) break;
-    status = Download(client, job_.files[i]);
+    if (i >= contents_.size()) break;
+    status = Download(client, contents_[i].front());
+    for (const RepoFile& file : contents_[i]) {
+      if (status.ok()) status = cache_.Link(job_.commit, file);
+    }
   }
   const std::lock_guard lock(mutex_);
   if (!status.ok() && error_.ok()) error_ = status;
@@ -126,17 +144,14 @@ absl::Status Downloads::Download(HttpClient& client, const RepoFile& file) {
   if (cache_.HasBlob(file)) {
     bytes_ += file.size;
     resumed_ += file.size;
-    return cache_.Link(job_.commit, file);
+    return absl::OkStatus();
   }
   FTUNE_ASSIGN_OR_RETURN(BlobWriter writer, BlobWriter::Open(cache_.Incomplete(file), file, network_));
   bytes_ += writer.size();
   resumed_ += writer.size();
   for (int i = 0; i < kTriesOfContent; ++i) {
     FTUNE_RETURN_IF_ERROR(Receive(client, file, writer));
-    if (writer.Verify()) {
-      FTUNE_RETURN_IF_ERROR(writer.Commit(cache_.Blob(file)));
-      return cache_.Link(job_.commit, file);
-    }
+    if (writer.Verify()) return writer.Commit(cache_.Blob(file));
     bytes_ -= writer.size();
     FTUNE_RETURN_IF_ERROR(writer.Restart());
     Say(StrCat(file.path, ": what came is not what the hub announced; fetching it again"));

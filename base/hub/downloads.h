@@ -3,32 +3,16 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/hub/hub_api.h"
+#include "base/hub/hub_reporter.h"
 #include "base/hub/repo_cache.h"
 
 namespace ftune {
-
-struct Transfer {
-  std::string repo;
-  int64_t files = 0;
-  int64_t bytes = 0;  // here already, those of earlier tries included
-  int64_t total = 0;
-  int64_t resumed = 0;  // of `bytes`: here before this began
-  double seconds = 0.0;
-  bool finished = false;
-};
-
-// Both are called by the thread that waits for the download. Null: not told.
-struct HubReporter {
-  std::function<void(const std::string& message)> say;
-  std::function<void(const Transfer& transfer)> transfer;  // a few times a second, and when all is there
-};
 
 struct DownloadJob {
   Repo repo;
@@ -48,6 +32,7 @@ class Downloads {
 
  private:
   void Work();
+  // Its blob.
   absl::Status Download(HttpClient& client, const RepoFile& file);
   absl::Status Receive(HttpClient& client, const RepoFile& file, class BlobWriter& writer);
   absl::Status CheckSpace() const;
@@ -60,6 +45,7 @@ class Downloads {
   const HubSettings& settings_;
   const DownloadJob& job_;
   const HubReporter& reporter_;
+  const std::vector<std::vector<RepoFile>> contents_;  // each is fetched once, for all files that have it
   const RepoCache cache_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 

@@ -31,7 +31,7 @@ std::optional<std::string> NextPage(const std::string& link) {
 }
 
 std::string PageOf(const HubSettings& settings, const Repo& repo) {
-  return StrCat(settings.endpoint.text(), settings.endpoint.target.empty() ? "/" : "/", repo.address());
+  return StrCat(settings.endpoint.text(), "/", repo.address());
 }
 
 struct Meaning {

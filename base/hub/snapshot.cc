@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/http/network_library.h"
+#include "base/hub/downloads.h"
 #include "base/hub/hub_api.h"
 #include "base/hub/repo_cache.h"
 #include "base/strings.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/hub/downloads.h"
+#include "base/hub/hub_reporter.h"
 #include "base/hub/repo.h"
 #include "base/hub/settings.h"
 

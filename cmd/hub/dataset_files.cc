@@ -47,11 +47,28 @@ std::string_view FolderOf(std::string_view path) {
   return slash == std::string_view::npos ? "" : path.substr(0, slash);
 }
 
+// How many parts of `path` begin with `prefix`.
+int PartsWith(std::string_view path, std::string_view prefix) {
+  int count = 0;
+  while (true) {
+    const size_t end = path.find('/');
+    const std::string_view part = path.substr(0, end);
+    if (part.starts_with(prefix) && part != "." && part != "..") ++count;
+    if (end == std::string_view::npos) return count;
+    path.remove_prefix(end + 1);
+  }
+}
+
+// Hidden files and folders, and folders such as __pycache__, are data only where `pattern` names them.
+bool IsMeant(std::string_view path, std::string_view pattern) {
+  return PartsWith(path, ".") == PartsWith(pattern, ".") &&
+         PartsWith(FolderOf(path), "__") == PartsWith(FolderOf(pattern), "__");
+}
+
 // The kind of a file's rows, or empty.
 std::string_view KindOf(std::string_view path) {
   const std::string_view name = NameOf(path);
   if (std::find(kNotData.begin(), kNotData.end(), name) != kNotData.end()) return "";
-  if (path.starts_with('.') || path.find("/.") != std::string_view::npos) return "";
   std::string lower = Lower(name);
   for (const std::string_view packed : {".gz", ".zst"}) {
     if (lower.ends_with(packed)) lower.resize(lower.size() - packed.size());
@@ -114,17 +131,17 @@ Splits ShardedSplits(const Paths& paths, const std::string& folder) {
 Splits SplitsByName(const Paths& all, const std::string& folder) {
   Paths paths;
   for (const std::string& path : all) {
-    if (path.starts_with(folder) && !KindOf(path).empty()) paths.push_back(path);
+    if (path.starts_with(folder) && IsMeant(path, folder) && !KindOf(path).empty()) paths.push_back(path);
   }
   Splits splits = ShardedSplits(paths, folder);
-  if (splits.empty()) {
-    splits = SplitsByKeyword(
-        paths, [](std::string_view path, std::string_view word) { return HasWord(NameOf(path), word); });
-  }
   if (splits.empty()) {
     splits = SplitsByKeyword(paths, [&](std::string_view path, std::string_view word) {
       return HasWordInFolder(FolderOf(path.substr(folder.size())), word);
     });
+  }
+  if (splits.empty()) {
+    splits = SplitsByKeyword(
+        paths, [](std::string_view path, std::string_view word) { return HasWord(NameOf(path), word); });
   }
   if (splits.empty() && !paths.empty()) splits["train"] = paths;
   return splits;
@@ -138,7 +155,7 @@ std::string_view FrontMatter(std::string_view readme) {
   return end == 0 ? "" : readme.substr(0, end);
 }
 
-std::string TextOf(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : ""; }
+std::string TextOf(const YAML::Node& node) { return node && node.IsScalar() ? node.Scalar() : ""; }
 
 // A text or a list of texts.
 Paths TextsOf(const YAML::Node& node) {
@@ -154,15 +171,22 @@ struct Subset {
   std::string name;
   bool is_default = false;
   Splits splits;
+  std::map<std::string, std::string> absent;  // by split: a file that is named and is not there
 };
 
-void AddMatches(const Paths& paths, const std::string& folder, const Paths& patterns, Paths& files) {
+void AddMatches(const Paths& paths, const std::string& folder, const Paths& patterns,
+                const std::string& split, Subset& subset) {
+  Paths& files = subset.splits[split];
   for (std::string pattern : patterns) {
     if (pattern.starts_with("./")) pattern.erase(0, 2);
+    bool found = pattern.find_first_of("*?[") != std::string::npos;
     for (const std::string& path : paths) {
-      const bool matches = !KindOf(path).empty() && MatchesGlob(folder + pattern, path);
+      const bool matches =
+          !KindOf(path).empty() && IsMeant(path, folder + pattern) && MatchesGlob(folder + pattern, path);
+      found = found || matches;
       if (matches && std::find(files.begin(), files.end(), path) == files.end()) files.push_back(path);
     }
+    if (!found) subset.absent.emplace(split, folder + pattern);
   }
 }
 
@@ -182,13 +206,13 @@ Subset ReadSubset(const YAML::Node& config, const Paths& paths) {
     for (const YAML::Node& entry : data) {
       if (!entry.IsMap() || !entry["path"]) continue;
       std::string split = entry["split"] ? TextOf(entry["split"]) : "train";
-      AddMatches(paths, folder, TextsOf(entry["path"]), subset.splits[split]);
+      AddMatches(paths, folder, TextsOf(entry["path"]), split, subset);
     }
   } else if (data.IsMap()) {
     for (const auto& entry : data)
-      AddMatches(paths, folder, TextsOf(entry.second), subset.splits[TextOf(entry.first)]);
+      AddMatches(paths, folder, TextsOf(entry.second), TextOf(entry.first), subset);
   } else {
-    AddMatches(paths, folder, TextsOf(data), subset.splits["train"]);
+    AddMatches(paths, folder, TextsOf(data), "train", subset);
   }
   return subset;
 }
@@ -212,12 +236,12 @@ absl::StatusOr<std::vector<Subset>> ReadSubsets(const std::string& readme, const
   return subsets;
 }
 
-absl::StatusOr<Splits> ChooseSubset(const std::vector<Subset>& subsets, const Paths& paths,
+absl::StatusOr<Subset> ChooseSubset(const std::vector<Subset>& subsets, const Paths& paths,
                                     const DatasetChoice& choice) {
   if (subsets.empty()) {
     const std::string folder = choice.subset ? StrCat(*choice.subset, "/") : "";
-    Splits splits = SplitsByName(paths, folder);
-    if (!splits.empty() || !choice.subset) return splits;
+    Subset whole{.splits = SplitsByName(paths, folder)};
+    if (!whole.splits.empty() || !choice.subset) return whole;
     return DataError({.file = choice.id,
                       .key = "name",
                       .found = StrCat("'", *choice.subset, "'"),
@@ -228,7 +252,7 @@ absl::StatusOr<Splits> ChooseSubset(const std::vector<Subset>& subsets, const Pa
   for (const Subset& subset : subsets) {
     const bool meant =
         choice.subset ? subset.name == *choice.subset : subset.is_default || subsets.size() == 1;
-    if (meant) return subset.splits;
+    if (meant) return subset;
   }
   return DataError(
       {.file = choice.id,
@@ -238,11 +262,13 @@ absl::StatusOr<Splits> ChooseSubset(const std::vector<Subset>& subsets, const Pa
        .expected = StrCat("one of ", StrJoin(names, ", "))});
 }
 
-absl::StatusOr<Paths> ChooseSplit(const Splits& splits, const DatasetChoice& choice) {
+absl::StatusOr<Paths> ChooseSplit(const Subset& subset, const DatasetChoice& choice) {
+  const Splits& splits = subset.splits;
   if (splits.empty()) {
     return DataError({.file = choice.id,
                       .message = "the dataset has no files of rows",
-                      .expected = StrCat("files of the types ", StrJoin(kKinds, ", "))});
+                      .expected = StrCat("files of the types ", StrJoin(kKinds, ", ")),
+                      .hint = "the hub may have converted them: try revision: refs/convert/parquet"});
   }
   std::string wanted;
   if (choice.split) {
@@ -251,6 +277,14 @@ absl::StatusOr<Paths> ChooseSplit(const Splits& splits, const DatasetChoice& cho
     wanted = splits.begin()->first;
   } else if (choice.train_is_meant) {
     wanted = "train";
+  }
+  if (const auto absent = subset.absent.find(wanted); absent != subset.absent.end()) {
+    return DataError({.file = choice.id,
+                      .key = "split",
+                      .message = StrCat("its README.md names a file for '", wanted,
+                                        "' that is not there, or holds no rows"),
+                      .found = StrCat("'", absent->second, "'"),
+                      .hint = "name another revision, or download the files and name them"});
   }
   const auto found = splits.find(wanted);
   if (found != splits.end() && !found->second.empty()) return found->second;
@@ -296,8 +330,8 @@ DatasetFiles OfOneKind(const Paths& files) {
 absl::StatusOr<DatasetFiles> ChooseDatasetFiles(const std::vector<std::string>& paths,
                                                 const std::string& readme, const DatasetChoice& choice) {
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Subset> subsets, ReadSubsets(readme, paths, choice.id));
-  FTUNE_ASSIGN_OR_RETURN(const Splits splits, ChooseSubset(subsets, paths, choice));
-  FTUNE_ASSIGN_OR_RETURN(const Paths files, ChooseSplit(splits, choice));
+  FTUNE_ASSIGN_OR_RETURN(const Subset subset, ChooseSubset(subsets, paths, choice));
+  FTUNE_ASSIGN_OR_RETURN(const Paths files, ChooseSplit(subset, choice));
   return OfOneKind(files);
 }
 

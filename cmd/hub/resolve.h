@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/hub/downloads.h"
+#include "base/hub/hub_reporter.h"
 #include "cmd/hub/dataset_files.h"
 #include "cmd/hub/model_files.h"
 #include "cmd/recipe/load.h"

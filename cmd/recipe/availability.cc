@@ -23,7 +23,6 @@ std::vector<Limit> Limits() {
       {"model.rope_scaling.rope_type",
        {"default", "linear", "dynamic", "yarn", "llama3"},
        "longrope's factors are found with the model: they stand in its config.json"},
-      {"data.streaming"},
       {"parallel.data",
        {"auto", "1"},
        "one rank uses all cores; raise gradient_accumulation_steps for a larger batch"},

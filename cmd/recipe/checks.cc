@@ -18,6 +18,10 @@ struct Rule {
   std::string hint;
 };
 
+bool AnySource(const std::vector<DataSource>& sources, bool (*holds)(const DataSource&)) {
+  return std::any_of(sources.begin(), sources.end(), holds);
+}
+
 std::vector<Rule> Rules() {
   return {
       {{"optimizer.warmup_steps", "optimizer.warmup_ratio"},
@@ -28,6 +32,74 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return !r.data.val_set_size.empty() && !r.data.eval.empty(); },
        "given together with data.eval",
        "keep one: data of its own, or a part of the training data"},
+      {{"data.group_by_length", "data.packing"},
+       [](const Recipe& r) { return r.data.group_by_length && r.data.packing; },
+       "has no effect with data.packing, whose packs are all of one length",
+       "set packing: false, or remove it"},
+      {{"data.truncation_side", "data.excess_length_strategy"},
+       [](const Recipe& r) {
+         return r.data.truncation_side == TruncatedSide::kLeft &&
+                r.data.excess_length_strategy != ExcessLength::kTruncate;
+       },
+       "has no effect without data.excess_length_strategy: truncate",
+       "set that, or remove it"},
+      {{"data.mix", "data.train"},
+       [](const Recipe& r) { return r.data.mix == DataMix::kInterleave && r.data.train.size() == 1; },
+       "has no effect with one dataset",
+       "remove it, or name several in data.train"},
+      {{"data.train"},
+       [](const Recipe& r) {
+         return AnySource(r.data.train, [](const DataSource& s) { return s.epochs && *s.epochs < s.weight; });
+       },
+       "an entry has a weight above its epochs: one epoch would take each of its samples more often than the "
+       "whole run may",
+       "lower the weight, or raise the entry's epochs"},
+      {{"data.eval"},
+       [](const Recipe& r) {
+         return AnySource(r.data.eval, [](const DataSource& s) { return s.epochs || s.weight != 1.0; });
+       },
+       "an entry has a weight or epochs, but evaluation takes each sample once",
+       "remove them"},
+      {{"data.streaming", "train.max_steps"},
+       [](const Recipe& r) { return r.data.streaming && !r.train.max_steps; },
+       "without train.max_steps nobody knows when to end, or how to lower the learning rate",
+       "set train.max_steps"},
+      {{"data.streaming", "train.num_epochs"},
+       [](const Recipe& r) { return r.data.streaming && r.train.num_epochs != 1.0; },
+       "train.num_epochs has no effect with it: train.max_steps says when to end",
+       "remove train.num_epochs"},
+      {{"data.streaming", "data.val_set_size"},
+       [](const Recipe& r) { return r.data.streaming && !r.data.val_set_size.empty(); },
+       "data.val_set_size cannot be taken from data that is read while training",
+       "name data of its own in data.eval"},
+      {{"data.streaming_window", "data.streaming"},
+       [](const Recipe& r) {
+         return !r.data.streaming && r.data.streaming_window != DataSection().streaming_window;
+       },
+       "has no effect without data.streaming",
+       "remove it"},
+      {{"data.streaming", "data.mix"},
+       [](const Recipe& r) {
+         return r.data.streaming && r.data.mix == DataMix::kConcat &&
+                AnySource(r.data.train, [](const DataSource& s) { return s.weight != 1.0; });
+       },
+       "an entry's weight has no effect with data.mix: concat, which streams one entry after the other",
+       "set data.mix: interleave, or remove the weights"},
+      {{"data.streaming", "data.group_by_length"},
+       [](const Recipe& r) { return r.data.streaming && r.data.group_by_length; },
+       "data.group_by_length needs all lengths beforehand",
+       "remove one of them"},
+      {{"data.streaming", "train.evals_per_epoch"},
+       [](const Recipe& r) { return r.data.streaming && r.train.evals_per_epoch; },
+       "with it nobody knows how long an epoch is, which train.evals_per_epoch needs",
+       "set train.eval_steps instead"},
+      {{"data.streaming", "data.train"},
+       [](const Recipe& r) {
+         return r.data.streaming &&
+                AnySource(r.data.train, [](const DataSource& s) { return s.epochs || s.max_samples; });
+       },
+       "an entry's epochs and max_samples need all of its rows beforehand",
+       "remove them, or data.streaming"},
       {{"train.evals_per_epoch", "train.eval_steps"},
        [](const Recipe& r) { return r.train.evals_per_epoch && r.train.eval_steps; },
        "given together with train.eval_steps",

@@ -129,7 +129,9 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
   using S = DataSource;
   return ListOf(
       RecordOf<S>(
-          {MakeField("path", &S::path, Path(), "A file, or a hub id: org/name."),
+          {MakeField(
+               "path", &S::path, Path(),
+               "A file, a folder, a pattern (data/*.jsonl), - for standard input, or a hub id: org/name."),
            MakeField("name", &S::name, NullOr(TextType("a subset")),
                      "Of a hub id: its subset. null: the only or default one."),
            MakeField("split", &S::split, NullOr(TextType("a split")),
@@ -146,7 +148,13 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
                                                {{"segments"}, DataFormat::kSegments}})),
                      "What a record looks like. auto: text for .txt files, else told from the first one."),
            MakeField("weight", &S::weight, NumberType({.min = 0, .max = 1000}),
-                     "How often an epoch takes each of its samples; not for evaluation."),
+                     "How often an epoch takes each of its samples, on average; not for evaluation."),
+           MakeField("epochs", &S::epochs, NullOr(NumberType({.above = 0, .max = 1e6})),
+                     "How often the whole run takes each of its samples at most, whatever train.num_epochs; "
+                     "not for evaluation."),
+           MakeField("max_samples", &S::max_samples, NullOr(IntType(1)),
+                     "At most so many of its samples: a random subset, by the rows' hashes, that stays the "
+                     "same for ever. What val_set_size takes comes out of it."),
            MakeField("columns", &S::columns, ColumnsType(),
                      "What the dataset calls its columns and the keys of its messages, by our names: "
                      "{messages: chat, role: speaker}."),
@@ -185,9 +193,33 @@ void AddData(KeyTable& table) {
                                              {{"drop"}, ExcessLength::kDrop},
                                              {{"error"}, ExcessLength::kError}})),
                  "What becomes of longer samples. auto: text is split, the rest dropped (and counted)."),
+       MakeField("truncation_side", &S::truncation_side,
+                 OneOf<TruncatedSide>({{{"right"}, TruncatedSide::kRight}, {{"left"}, TruncatedSide::kLeft}}),
+                 "The end of a sample that truncate cuts off; on the left, a BOS stays."),
        MakeField("packing", &S::packing, BoolType(),
                  "Fill each row with several samples, which never see each other."),
-       MakeField("streaming", &S::streaming, BoolType(), "Read while training, for data without an end.")});
+       MakeField("group_by_length", &S::group_by_length, BoolType(),
+                 "Without packing: let samples of similar length share a batch."),
+       MakeField("mix", &S::mix,
+                 OneOf<DataMix>({{{"concat"}, DataMix::kConcat}, {{"interleave"}, DataMix::kInterleave}}),
+                 "How several datasets become one. concat: all samples of an epoch in one pool, shuffled. "
+                 "interleave: they take turns, so that each has its share at every point of an epoch."),
+       MakeField(
+           "streaming", &S::streaming, BoolType(),
+           "Read while training, for data without an end: a window of rows at a time, shuffled and "
+           "packed. Wants train.max_steps. Data that can be read again starts anew at its end; - is standard "
+           "input, read as it comes."),
+       MakeField(
+           "streaming_window", &S::streaming_window, IntType(1, kLargestBatch),
+           "Samples that streaming shuffles and packs at a time, at least: those that it holds in memory.",
+           {"buffer_size"}),
+       MakeField("on_bad_row", &S::on_bad_row,
+                 OneOf<OnBadRow>({{{"error"}, OnBadRow::kError}, {{"skip"}, OnBadRow::kSkip}}),
+                 "What a row that cannot be read does: stop, or be left out (counted and listed)."),
+       MakeField("prepared_path", &S::prepared_path, AutoOr(Path()),
+                 "Where tokenised data is kept for the next run. auto: $XDG_CACHE_HOME/ftune/tokens, "
+                 "~/.cache/ftune/tokens.",
+                 {"dataset_prepared_path"})});
   table.SetRequired("data.train");
 
   const auto audit = [](const char* name, double AuditSection::*member, const char* doc) {

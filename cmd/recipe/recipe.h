@@ -18,7 +18,10 @@ enum class AdapterKind { kLora, kQlora };
 enum class Quantization { kNone, kNf4, kFp4, kInt8 };
 enum class DataFormat { kMessages, kShareGpt, kAlpaca, kPromptCompletion, kText, kTokens, kSegments };
 enum class ExcessLength { kTruncate, kSplit, kDrop, kError };
+enum class OnBadRow { kError, kSkip };
 enum class TrainedTurns { kAll, kLast };
+enum class TruncatedSide { kRight, kLeft };
+enum class DataMix { kConcat, kInterleave };
 enum class OptimizerName { kAdamW, kSgd, kLion, kAdafactor, kMuon, kAdamW8bit };
 enum class AdjustLr { kMatchRmsAdamW, kOriginal };
 enum class LrSchedulerName { kConstant, kLinear, kCosine };
@@ -66,6 +69,8 @@ struct DataSource {
   std::optional<std::string> revision;
   Auto<DataFormat> format;  // stays empty: told from the data
   double weight = 1.0;
+  std::optional<double> epochs;
+  std::optional<int64_t> max_samples;
   std::vector<std::pair<std::string, std::string>> columns;  // by our name: the dataset's
   std::vector<std::pair<std::string, std::string>> roles;    // by the dataset's name: ours
   std::vector<std::string> files;  // no key: of a dataset of the hub its files here, once they are known
@@ -139,8 +144,14 @@ struct DataSection {
   std::vector<std::string> roles_to_train = {"assistant"};
   int64_t sequence_len = 2048;
   Auto<ExcessLength> excess_length_strategy;  // stays empty: by each row's format
+  TruncatedSide truncation_side = TruncatedSide::kRight;
   bool packing = true;
+  bool group_by_length = false;
+  DataMix mix = DataMix::kConcat;
   bool streaming = false;
+  OnBadRow on_bad_row = OnBadRow::kError;
+  int64_t streaming_window = 8192;
+  Auto<std::string> prepared_path;  // stays empty: the user's cache
   AuditSection audit;
 
   bool has_evaluation() const { return !eval.empty() || !val_set_size.empty(); }

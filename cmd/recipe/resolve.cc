@@ -32,7 +32,9 @@ void ResolveAdapter(Recipe& recipe) {
 
 void ResolveEvaluation(Recipe& recipe) {
   TrainSection& train = recipe.train;
-  if (recipe.data.has_evaluation() && !train.eval_steps) Fill(train.evals_per_epoch, 1.0);
+  // Streamed data has no epochs that are known beforehand.
+  const bool epochs = !recipe.data.streaming;
+  if (epochs && recipe.data.has_evaluation() && !train.eval_steps) Fill(train.evals_per_epoch, 1.0);
 }
 
 void ResolveOptimizer(Recipe& recipe) {

@@ -11,6 +11,8 @@
 namespace ftune {
 namespace {
 
+constexpr double kLineEvery = 30.0;  // seconds, where standard error is no terminal
+
 class HubLine {
  public:
   ~HubLine() { Clear(); }
@@ -21,14 +23,21 @@ class HubLine {
   }
 
   void Show(const Transfer& transfer) {
-    if (transfer.finished) return Say(Finished(transfer));
-    if (!terminal_) return;
+    if (transfer.finished) {
+      next_ = 0.0;
+      return Say(Finished(transfer));
+    }
+    if (!terminal_ && transfer.seconds < next_) return;
     const double rate = Rate(transfer);
     std::string line = absl::StrFormat("%s: %s of %s", transfer.repo, HumanBytes(transfer.bytes),
                                        HumanBytes(transfer.total));
     if (rate > 0) {
       absl::StrAppendFormat(&line, ", %s/s, %s left", HumanBytes(static_cast<int64_t>(rate)),
                             HumanDuration(static_cast<double>(transfer.total - transfer.bytes) / rate));
+    }
+    if (!terminal_) {
+      next_ = transfer.seconds + kLineEvery;
+      return Say(line);
     }
     Clear();
     std::fputs(line.c_str(), stderr);
@@ -59,6 +68,7 @@ class HubLine {
 
   bool terminal_ = isatty(STDERR_FILENO) != 0;
   bool drawn_ = false;
+  double next_ = 0.0;  // seconds of a download at which a file is due a line
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What a person sees of a download from the hub.
 #pragma once
 
-#include "base/hub/downloads.h"
+#include "base/hub/hub_reporter.h"
 #include "cmd/report/progress.h"
 
 namespace ftune {

@@ -52,6 +52,18 @@ void Progress::Eval(const EvalReport& r) {
                       HumanDuration(r.seconds)));
 }
 
+void Progress::Passing(const std::string& line) {
+  if (verbosity_ == Verbosity::kQuiet) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_passing_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
+  last_passing_ = now;
+  ClearLine();
+  std::fputs(line.c_str(), out_);
+  line_drawn_ = terminal_;
+  if (!terminal_) std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
 void Progress::Say(const std::string& message) {
   if (verbosity_ == Verbosity::kQuiet) return;
   ClearLine();
@@ -69,7 +81,7 @@ std::string HumanDuration(double seconds) {
 std::string HumanBytes(int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   if (mib >= 1024) return absl::StrFormat("%.2f GiB", mib / 1024);
-  return absl::StrFormat("%.0f MiB", mib);
+  return mib >= 1 ? absl::StrFormat("%.0f MiB", mib) : absl::StrFormat("%.0f KiB", mib * 1024);
 }
 
 }  // namespace ftune

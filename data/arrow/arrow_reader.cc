@@ -1,13 +1,10 @@
 #include "data/arrow/arrow_reader.h"
 
-#include <cerrno>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
-#include "base/io_error.h"
 #include "base/strings.h"
 #include "data/arrow/plugin_abi.h"
 #include "data/arrow/plugin_loader.h"
@@ -18,8 +15,8 @@ namespace {
 constexpr size_t kBlockBytes = size_t{4} << 20;
 constexpr size_t kBlockRows = 65536;
 constexpr char kExpected[] = "a Parquet or Arrow file";
-constexpr char kEncryptedHead[] = "PARE";
-constexpr char kFeather1Head[] = "FEA1";
+constexpr char kEncryptedMagic[] = "PARE";
+constexpr char kFeather1Magic[] = "FEA1";
 
 // What a file's first bytes say. Arrow streams from before 2019 have no mark and are not known.
 struct Magic {
@@ -32,40 +29,26 @@ constexpr Magic kMagics[] = {
     {"\xff\xff\xff\xff", kFtuneArrowStream},
 };
 
-std::optional<FtuneArrowFormat> FormatOf(std::string_view head) {
+std::optional<FtuneArrowFormat> FormatOf(std::string_view begin) {
   for (const Magic& magic : kMagics) {
-    if (head.starts_with(magic.bytes)) return magic.format;
+    if (begin.starts_with(magic.bytes)) return magic.format;
   }
   return std::nullopt;
 }
 
-absl::StatusOr<FtuneArrowFormat> DetectFormat(const std::filesystem::path& path) {
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code)) return IoError(path, "read the file", EISDIR);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) return IoError(path, "open the file", errno);
-  char buffer[64];
-  const std::string_view head(buffer, std::fread(buffer, 1, sizeof(buffer), file.get()));
-  if (std::ferror(file.get()) != 0) return IoError(path, "read the file", errno);
-  if (const auto format = FormatOf(head)) return *format;
-
-  ErrorDetail detail{.file = path.string(), .expected = kExpected};
-  if (head.empty()) {
-    detail.found = "an empty file";
-  } else if (head.starts_with(kEncryptedHead)) {
-    detail.found = "an encrypted Parquet file";
-    detail.expected = "one that is not";
-    detail.hint = "write it anew without encryption";
-  } else if (head.starts_with(kFeather1Head)) {
-    detail.found = "a file of the first version of Feather";
-    detail.hint = "write it anew as Feather 2 or Parquet";
-  } else if (head.starts_with("version https://git-lfs")) {
-    detail.found = "a Git LFS pointer in place of the file";
-    detail.hint = "obtain the file itself: git lfs pull";
-  } else {
-    detail.found = "something else";
+absl::StatusOr<FtuneArrowFormat> DetectFormat(std::string_view begin, const std::string& file) {
+  if (const auto format = FormatOf(begin)) return *format;
+  if (begin.starts_with(kEncryptedMagic)) {
+    return RowError({file}, {.found = "an encrypted Parquet file",
+                             .expected = "one that is not",
+                             .hint = "write it anew without encryption"});
   }
-  return DataError(std::move(detail));
+  if (begin.starts_with(kFeather1Magic)) {
+    return RowError({file}, {.found = "a file of the first version of Feather",
+                             .expected = kExpected,
+                             .hint = "write it anew as Feather 2 or Parquet"});
+  }
+  return RowError({file}, {.found = "something else", .expected = kExpected});
 }
 
 absl::Status FileError(const std::string& file, const FtuneArrowError& error) {
@@ -96,6 +79,10 @@ class ArrowBlockReader : public BlockReader {
       block.rows.push_back({begin, size, rows.first_row + static_cast<int64_t>(i)});
       begin = rows.ends[i];
     }
+    for (size_t i = 0; i < rows.bad_count; ++i) {
+      block.bad_rows.emplace(static_cast<size_t>(rows.bad[i].row - rows.first_row),
+                             FileError(file_, rows.bad[i]));
+    }
     return block;
   }
 
@@ -108,23 +95,25 @@ class ArrowBlockReader : public BlockReader {
 
 }  // namespace
 
-bool IsArrowHead(std::string_view head) {
-  return FormatOf(head).has_value() || head.starts_with(kEncryptedHead) || head.starts_with(kFeather1Head);
+bool HasArrowMagic(std::string_view begin) {
+  return FormatOf(begin).has_value() || begin.starts_with(kEncryptedMagic) ||
+         begin.starts_with(kFeather1Magic);
 }
 
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrowBlocks(const std::filesystem::path& path) {
-  FTUNE_ASSIGN_OR_RETURN(const FtuneArrowFormat format, DetectFormat(path));
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrowBlocks(const std::string& file, std::string_view begin,
+                                                             const std::string& path) {
+  FTUNE_ASSIGN_OR_RETURN(const FtuneArrowFormat format, DetectFormat(begin, file));
   const absl::StatusOr<const FtuneArrowPlugin*> plugin = LoadArrowPlugin();
   if (!plugin.ok()) {
     ErrorDetail detail = DetailOf(plugin.status()).value_or(ErrorDetail{});
     if (!detail.file.empty()) detail.message = StrCat(detail.file, ": ", detail.message);
-    detail.file = path.string();
+    detail.file = file;
     return DataError(std::move(detail));
   }
   FtuneArrowError error{};
   FtuneArrowHandle* handle = (*plugin)->open(path.c_str(), format, &error);
-  if (handle == nullptr) return FileError(path.string(), error);
-  return std::make_unique<ArrowBlockReader>(path.string(), **plugin, handle);
+  if (handle == nullptr) return FileError(file, error);
+  return std::make_unique<ArrowBlockReader>(file, **plugin, handle);
 }
 
 }  // namespace ftune

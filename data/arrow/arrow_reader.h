@@ -1,8 +1,8 @@
 // Parquet and Arrow files (IPC files and streams, Feather 2) as blocks of JSON rows, read by ftune-arrow.so.
 #pragma once
 
-#include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -10,9 +10,9 @@
 
 namespace ftune {
 
-// Whether a file that begins with `head` (8 bytes suffice) is one of OpenArrowBlocks': Parquet, encrypted
+// Whether a file that begins with `begin` (8 bytes suffice) is one of OpenArrowBlocks': Parquet, encrypted
 // Parquet, an Arrow file, an Arrow stream or the first version of Feather.
-bool IsArrowHead(std::string_view head);
+bool HasArrowMagic(std::string_view begin);
 
 // Blocks of about 4 MB of rows in RowBlock::Encoding::kJson, cut as the content alone wants it. A column is a
 // key, in the file's order; dates, times and decimals are text, a map with text as keys is an object, null
@@ -20,6 +20,8 @@ bool IsArrowHead(std::string_view head);
 // file, as its writer made them; about 4 MB of rows and a buffer a column of a Parquet file.
 // Errors: what is wrong with the file; a type that JSON does not have (with the column) or a value of that
 // sort (with the row); no row or column; that the plugin is not there, with what to install.
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrowBlocks(const std::filesystem::path& path);
+// `file`: as errors and blocks name it; `begin`: its first bytes; `path`: where they stand.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrowBlocks(const std::string& file, std::string_view begin,
+                                                             const std::string& path);
 
 }  // namespace ftune

@@ -31,6 +31,8 @@ struct FtuneArrowRows {
   const size_t* ends;
   size_t count;
   int64_t first_row;
+  const FtuneArrowError* bad;  // of rows with a value that JSON does not have; their text is empty
+  size_t bad_count;
 };
 
 struct FtuneArrowHandle;

@@ -1,7 +1,6 @@
 #include "data/file/file_kind.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/strings.h"
@@ -21,8 +20,6 @@ constexpr NamedKind kNamedKinds[] = {
     {".txt", FileKind::kText},        {".text", FileKind::kText},        {".parquet", FileKind::kArrow},
     {".arrow", FileKind::kArrow},     {".feather", FileKind::kArrow},
 };
-
-constexpr std::array kArrowMagics = {"PAR1"sv, "PARE"sv, "ARROW1"sv, "FEA1"sv, "\xFF\xFF\xFF\xFF"sv};
 
 struct Foreign {
   std::string_view magic;
@@ -73,11 +70,6 @@ Packing DetectPacking(std::string_view begin) {
   const bool skippable =
       begin.size() >= 4 && (begin[0] & 0xF0) == 0x50 && begin.substr(1, 3) == "\x2A\x4D\x18"sv;
   return skippable ? Packing::kZstd : Packing::kNone;
-}
-
-bool HasArrowMagic(std::string_view begin) {
-  return std::any_of(kArrowMagics.begin(), kArrowMagics.end(),
-                     [&](std::string_view magic) { return begin.starts_with(magic); });
 }
 
 absl::Status RefuseForeign(std::string_view begin, bool free_text, const RowPlace& place) {

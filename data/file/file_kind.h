@@ -29,7 +29,6 @@ enum class Packing { kNone, kGzip, kZstd };
 // How many of a file's first bytes the functions below want to see.
 inline constexpr size_t kMagicBytes = 64;
 Packing DetectPacking(std::string_view begin);
-bool HasArrowMagic(std::string_view begin);
 
 // An error that names what the file is, where it is a container or an encoding that rows are not read from.
 // `free_text`: it may begin with any word, be it the mark of a container.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "data/arrow/arrow_reader.h"
 #include "data/file/csv_scanner.h"
 #include "data/file/document_reader.h"
 #include "data/file/json_layout.h"
@@ -84,22 +85,38 @@ class FilesReader : public BlockReader {
   size_t next_ = 0;
 };
 
-}  // namespace
+// `begin`: of the file, which the plugin opens by itself; null: the bytes are in none.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenArrow(const std::string& name, std::string_view begin,
+                                                       const DataFile* file) {
+  const RowPlace place{name};
+  if (DetectPacking(begin) != Packing::kNone) {
+    return RowError(place, {.found = "a packed file",
+                            .expected = "Parquet or Arrow, which pack by themselves",
+                            .hint = "unpack it"});
+  }
+  FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, /*free_text=*/false, place));
+  if (file == nullptr) {
+    return RowError(place, {.found = "Parquet or Arrow in a pipe",
+                            .expected = "rows that can be read in order",
+                            .hint = "write it to a file, or the rows as JSON Lines"});
+  }
+  return OpenArrowBlocks(name, begin, file->spool ? StrCat("/proc/self/fd/", file->spool->fd()) : file->path);
+}
 
-absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
-                                                            const OpenOptions& options) {
-  const RowPlace place{file.path};
-  std::optional<FileKind> kind = options.kind ? options.kind : KindByName(file.path);
+// `file`: what the bytes are of; null for a pipe.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenRows(const std::string& name,
+                                                      std::unique_ptr<ByteSource> raw, const DataFile* file,
+                                                      const OpenOptions& options) {
+  const RowPlace place{name};
+  std::optional<FileKind> kind = options.kind ? options.kind : KindByName(name);
   const bool free_text = kind == FileKind::kText || kind == FileKind::kCsv;
 
-  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> raw, OpenFileBytes(file));
   auto bytes = std::make_unique<PeekableBytes>(std::move(raw));
   FTUNE_ASSIGN_OR_RETURN(std::string_view begin, bytes->Peek(kMagicBytes));
   if (!begin.empty() && (kind == FileKind::kArrow || (!free_text && HasArrowMagic(begin)))) {
-    return RowError(place, {.message = "Parquet and Arrow files cannot be read by this build",
-                            .hint = "write the rows out as JSON Lines"});
+    return OpenArrow(name, begin, file);
   }
-  FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), file.path));
+  FTUNE_ASSIGN_OR_RETURN(bytes, Unpacked(std::move(bytes), name));
   FTUNE_ASSIGN_OR_RETURN(begin, bytes->Peek(kMagicBytes));
   if (begin.empty()) return RowError(place, {.found = "an empty file", .expected = kReadable});
   FTUNE_RETURN_IF_ERROR(RefuseForeign(begin, free_text, place));
@@ -108,16 +125,30 @@ absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file
   }
 
   if (!kind) {
-    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(*bytes, file.path));
+    FTUNE_ASSIGN_OR_RETURN(kind, KindByContent(*bytes, name));
   }
-  if (kind == FileKind::kText) return std::make_unique<DocumentReader>(file.path, std::move(bytes), options);
+  if (kind == FileKind::kText) return std::make_unique<DocumentReader>(name, std::move(bytes), options);
   std::unique_ptr<RowScanner> scanner;
   if (kind == FileKind::kCsv) {
-    scanner = std::make_unique<CsvScanner>(file.path, CsvSeparatorByName(file.path));
+    scanner = std::make_unique<CsvScanner>(name, CsvSeparatorByName(name));
   } else {
-    FTUNE_ASSIGN_OR_RETURN(scanner, MakeJsonScanner(*bytes, file.path, *kind));
+    FTUNE_ASSIGN_OR_RETURN(scanner, MakeJsonScanner(*bytes, name, *kind));
   }
-  return std::make_unique<ScannedReader>(file.path, std::move(bytes), std::move(scanner), options);
+  return std::make_unique<ScannedReader>(name, std::move(bytes), std::move(scanner), options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& name,
+                                                             std::unique_ptr<ByteSource> bytes,
+                                                             const OpenOptions& options) {
+  return OpenRows(name, std::move(bytes), nullptr, options);
+}
+
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
+                                                            const OpenOptions& options) {
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, OpenFileBytes(file));
+  return OpenRows(file.path, std::move(bytes), &file, options);
 }
 
 std::unique_ptr<BlockReader> OpenFilesBlocks(std::vector<DataFile> files, const OpenOptions& options) {

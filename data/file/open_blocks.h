@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/file/byte_source.h"
 #include "data/file/data_file.h"
 #include "data/file/file_kind.h"
 #include "data/file/scanned_reader.h"
@@ -21,6 +22,11 @@ struct OpenOptions : BlockOptions {
 // The rows of one file. Errors have the file, its line where there is one, and exit code 4.
 absl::StatusOr<std::unique_ptr<BlockReader>> OpenFileBlocks(const DataFile& file,
                                                             const OpenOptions& options = {});
+
+// The rows in bytes that are read once, a pipe's say; `name` stands for a file's path.
+absl::StatusOr<std::unique_ptr<BlockReader>> OpenBytesBlocks(const std::string& name,
+                                                             std::unique_ptr<ByteSource> bytes,
+                                                             const OpenOptions& options = {});
 
 // The rows of all files, one after the other; each is opened when its turn comes.
 std::unique_ptr<BlockReader> OpenFilesBlocks(std::vector<DataFile> files, const OpenOptions& options = {});

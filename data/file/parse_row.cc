@@ -28,6 +28,7 @@ absl::StatusOr<OrderedJson> ParseCsvRow(std::string_view text, const CsvHeader& 
 }  // namespace
 
 absl::StatusOr<OrderedJson> ParseRow(const RowBlock& block, size_t row) {
+  if (const auto bad = block.bad_rows.find(row); bad != block.bad_rows.end()) return bad->second;
   const std::string_view text = block.text(row);
   const RowPlace place = block.PlaceOf(row);
   if (block.encoding == RowBlock::Encoding::kJson) return ParseJsonRow(text, place, block.rows[row].column);

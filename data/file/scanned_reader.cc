@@ -1,5 +1,6 @@
 #include "data/file/scanned_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +11,12 @@ namespace ftune {
 bool ScannedReader::Fits(const RowBlock::Row& row) const {
   return rows_.empty() || (row.begin + row.size - rows_.front().begin <= options_.block_bytes &&
                            rows_.size() < options_.block_rows);
+}
+
+size_t ScannedReader::NextEndsBehind() const {
+  // White space may turn out not to belong to the row.
+  const size_t last = text_.find_last_not_of(" \t\r\n");
+  return std::max(scanner_->pending(), last == std::string::npos ? 0 : last + 1);
 }
 
 absl::Status ScannedReader::TooLong(int64_t line) const {
@@ -52,14 +59,14 @@ RowBlock ScannedReader::TakeBlock(size_t rest) {
   return block;
 }
 
-absl::StatusOr<std::optional<RowBlock>> ScannedReader::Next() {
-  while (!ended_) {
+absl::StatusOr<std::optional<RowBlock>> ScannedReader::NextFull() {
+  for (;;) {
     RowBlock::Row row;
     FTUNE_ASSIGN_OR_RETURN(const RowScanner::Found found, scanner_->Find(text_, whole_, row));
     switch (found) {
       case RowScanner::Found::kRow: {
-        any_ = true;
         if (row.size > options_.max_row_bytes) return TooLong(row.line);
+        any_ = true;
         if (Fits(row)) {
           rows_.push_back(row);
           break;
@@ -70,21 +77,26 @@ absl::StatusOr<std::optional<RowBlock>> ScannedReader::Next() {
         return block;
       }
       case RowScanner::Found::kMore:
-        // The next row, if there is one, does not fit: it ends behind the text.
-        if (!rows_.empty() && text_.size() - rows_.front().begin > options_.block_bytes) {
+        if (!rows_.empty() && NextEndsBehind() - rows_.front().begin > options_.block_bytes) {
           return TakeBlock(scanner_->pending());
         }
         FTUNE_RETURN_IF_ERROR(ReadMore());
         break;
       case RowScanner::Found::kEnd:
-        ended_ = true;
-        break;
+        if (any_) return std::nullopt;
+        return RowError({file_}, {.found = std::string(scanner_->nothing()), .expected = "at least one row"});
     }
   }
-  if (!rows_.empty()) return TakeBlock(text_.size());
-  if (!any_) {
-    return RowError({file_}, {.found = std::string(scanner_->nothing()), .expected = "at least one row"});
+}
+
+absl::StatusOr<std::optional<RowBlock>> ScannedReader::Next() {
+  if (!ended_) {
+    absl::StatusOr<std::optional<RowBlock>> block = NextFull();
+    if (block.ok() && *block) return block;
+    ended_ = block.status();
   }
+  if (!rows_.empty()) return TakeBlock(text_.size());
+  if (!ended_->ok()) return *ended_;
   return std::nullopt;
 }
 

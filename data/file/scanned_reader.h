@@ -29,7 +29,11 @@ class ScannedReader : public BlockReader {
   absl::StatusOr<std::optional<RowBlock>> Next() override;
 
  private:
+  // A block that is followed by something; nothing at the end.
+  absl::StatusOr<std::optional<RowBlock>> NextFull();
   bool Fits(const RowBlock::Row& row) const;
+  // Where the row that follows, if there is one, ends at the earliest.
+  size_t NextEndsBehind() const;
   absl::Status ReadMore();
   // A block of rows_, whose text goes with it; the rest stays from byte `rest` on.
   RowBlock TakeBlock(size_t rest);
@@ -41,9 +45,9 @@ class ScannedReader : public BlockReader {
   BlockOptions options_;
   std::string text_;  // of the file, from the block's first row on
   std::vector<RowBlock::Row> rows_;
-  bool whole_ = false;  // text_ reaches to the file's end
-  bool ended_ = false;
-  bool any_ = false;  // row was found
+  bool whole_ = false;                 // text_ reaches to the file's end
+  std::optional<absl::Status> ended_;  // or what was wrong, which comes after the rows before it
+  bool any_ = false;                   // row was found
 };
 
 }  // namespace ftune

@@ -3,29 +3,48 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "base/random.h"
+#include "data/pack/pack_list.h"
+#include "data/pack/room_index.h"
 
 namespace ftune {
 
-using Pack = std::vector<int64_t>;  // indices of samples, in the order they stand in the pack
+// Samples are packed a window of the epoch's order at a time: large enough that the few samples left over at
+// its end do not count, small enough that what an epoch begins with does not depend on all of it.
+inline constexpr int64_t kPackingWindow = 8192;     // samples at least, and
+inline constexpr int64_t kPackingWindowPacks = 64;  // packs' worth of tokens at least
 
-struct PackingOptions {
-  // Packs that samples are still added to. More fill better; fewer keep the order of the packs closer to the
-  // order of the samples.
-  int64_t open_packs = 64;
+// Packs samples of a window by best-fit decreasing: from the longest to the shortest, each into the pack that
+// it leaves the least room in; where none has room for it, into a new one (Johnson, "Near-optimal bin packing
+// algorithms", 1973). n samples cost O(n log n).
+class WindowPacker {
+ public:
+  explicit WindowPacker(int64_t capacity) : capacity_(capacity), rooms_(capacity) {}
+
+  // Of samples with these lengths (≤ capacity): the pack of each, counted from 0 in the order in which they
+  // are opened. Returns their number, which depends on the lengths only, not on their order.
+  int64_t Pack(std::span<const int32_t> lengths, std::vector<uint32_t>& pack_of);
+
+ private:
+  int64_t capacity_;
+  RoomIndex rooms_;
+  std::vector<uint64_t> by_length_;
 };
 
-// Puts samples order[0], order[1], … of lengths[order[i]] tokens (≤ capacity) into packs of at most
-// `capacity` tokens: each into the open pack that it leaves the least room in (online best fit with bounded
-// space; Csirik and Johnson, "Bounded space on-line bin packing: best is better than first", 1991). Where
-// none has room, a pack is opened, and the fullest is closed if there are too many. Each entry of `order`
-// comes exactly once. Packs stand in the order in which they were opened. Pure: the same arguments give the
-// same packs.
-std::vector<Pack> PlanPacks(std::span<const int64_t> lengths, std::span<const int64_t> order,
-                            int64_t capacity, const PackingOptions& options = {});
+// Packs samples order[0], order[1], … of lengths[order[i]] tokens, none above `capacity`, window by window.
+// Each entry of `order` comes exactly once. With `random` the packs of a window stand in a random order;
+// without, in that of their longest samples.
+PackList PlanPacks(std::span<const int32_t> lengths, std::span<const uint32_t> order, int64_t capacity,
+                   RandomSequence* random, int64_t window = kPackingWindow);
 
 // Packs of one sample each, in order.
-std::vector<Pack> OneSamplePacks(std::span<const int64_t> order);
+PackList OneSamplePacks(std::span<const uint32_t> order);
+
+// Orders samples so that each `batch` of them, from the first on, are of similar lengths: a window of the
+// order is sorted by length, and its batches put into a random order. The last batch, if short, stays last.
+void GroupByLength(std::span<const int32_t> lengths, int64_t batch, RandomSequence& random,
+                   std::vector<uint32_t>& order, int64_t window = kPackingWindow);
 
 // Capacity for rows of up to `length` tokens where samples are not packed: 64, 128, 256, … or `limit`, the
 // smallest that holds them. Few shapes, so that buffers and plans are re-used. length ≤ limit.

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/source/row.h"
 
@@ -39,6 +41,7 @@ struct RowBlock {
   std::string bytes;
   std::vector<Row> rows;                    // in order
   std::shared_ptr<const CsvHeader> header;  // of kCsv
+  std::map<size_t, absl::Status> bad_rows;  // by index: why there is no text; not those that ParseRow finds
 
   std::string_view text(size_t row) const {
     return std::string_view(bytes).substr(rows[row].begin, rows[row].size);
@@ -55,7 +58,7 @@ class BlockReader {
 };
 
 // Thread-safe. A row of kJson or kCsv (each column a string) as an object; of kDocument: {"text": …}. Text
-// that is not UTF-8 and JSON that is broken are errors with file and line.
+// that is not UTF-8 and JSON that is broken are errors with file and line, as are bad rows.
 absl::StatusOr<OrderedJson> ParseRow(const RowBlock& block, size_t row);
 
 }  // namespace ftune

@@ -51,7 +51,8 @@ absl::Status ChatRowBuilder::AddSystem() {
                                     .found = "the column and a message with the role system",
                                     .expected = "one of them"});
   }
-  messages.insert(messages.begin(), {{"role", kSystemRole}, {"content", system}});
+  OrderedJson first = {{"role", kSystemRole}, {"content", system}};
+  messages.insert(messages.begin(), std::move(first));
   chat_.trained.insert(chat_.trained.begin(), IsTrainedRole(kSystemRole));
   if (last_) ++*last_;
   return absl::OkStatus();

@@ -1,48 +1,36 @@
-// Datasets: files of rows, read and tokenised in parallel into samples, with an account of what was left out.
+// Datasets: tokenised samples of several entries, with an account of what was left out.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/audit/audit_counts.h"
 #include "data/source/row.h"
-#include "data/source/sample_builder.h"
+#include "data/source/row_mapping.h"
+#include "data/store/data_report.h"
 #include "data/store/token_store.h"
 
 namespace ftune {
 
+// How much of an entry a run takes.
+struct EntryMix {
+  double weight = 1.0;                 // how often an epoch takes each of its samples, on average
+  std::optional<double> epochs;        // times that the run takes each of them, on average; empty: no limit
+  std::optional<int64_t> max_samples;  // a random subset of them, the same for ever; empty: all
+
+  bool operator==(const EntryMix&) const = default;
+};
+
 struct DatasetEntry {
-  std::string path;  // .txt: one document; anything else: JSON Lines
+  std::string path;  // see ListSource
   RowFormat format = RowFormat::kAuto;
   RowMapping mapping;
-  double weight = 1.0;  // how often each row comes in an epoch, on average
-};
-
-struct DroppedRow {
-  RowPlace place;
-  int64_t row = 0;  // index over the rows of all entries
-  DropReason reason = DropReason::kTooLong;
-  int64_t tokens = 0;
-};
-
-// The row as one line of JSON (file, line, row, reason, tokens), without the line's end.
-std::string DroppedRowJson(const DroppedRow& dropped);
-
-struct DataReport {
-  int64_t rows = 0;
-  int64_t truncated_rows = 0;
-  int64_t split_rows = 0;           // became more than one sample
-  std::vector<DroppedRow> dropped;  // in order of rows
-  AuditCounts audit;                // merged over all rows
-};
-
-// How an entry's samples are mixed with those of the others.
-struct EntryMix {
-  double weight = 1.0;
+  EntryMix mix;
+  std::vector<std::string> files;  // what the path stands for where it is no path: a hub id's files here
 };
 
 struct Dataset {
@@ -61,21 +49,5 @@ struct Dataset {
   int64_t tokens() const;
   int64_t trained_tokens() const;
 };
-
-// Reads all entries with `threads` threads (0: one a core); the result does not depend on their number. The
-// first row that is not as its format wants is the error; so is a dataset of which no sample is left.
-absl::StatusOr<Dataset> LoadDataset(const std::vector<DatasetEntry>& entries, const Tokenizer& tokenizer,
-                                    const ChatTemplate* chat_template, const SampleOptions& options,
-                                    int threads = 0);
-
-struct TrainAndEvaluation {
-  Dataset train;       // with the report of both
-  Dataset evaluation;  // empty where nothing was asked for
-};
-
-// Takes rows for evaluation: a share of them (`size` < 1) or a count; 0: none. All samples of a row stay
-// together. Which rows depends on the seed and their number alone, not on the length policy. An error where
-// no row would be left.
-absl::StatusOr<TrainAndEvaluation> SplitDataset(Dataset dataset, double size, uint64_t seed);
 
 }  // namespace ftune

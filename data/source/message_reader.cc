@@ -58,6 +58,8 @@ class MessageReader {
       if (is_call_) message["tool_calls"] = calls_;
     } else if (key == fields_.NameOf("tool_calls") || key == "function_call") {
       if (!calls_.is_null()) message["tool_calls"] = calls_;
+    } else if (key == "role" || key == "content" || key == "tool_calls") {
+      // Something else in this dataset: the template would take it for what it is not.
     } else if (key != fields_.NameOf("weight") && key != fields_.NameOf("train")) {
       FTUNE_RETURN_IF_ERROR(CheckTexts(value, StrCat(key_, ".", key)));
       message[key] = value;

@@ -13,35 +13,12 @@
 namespace ftune {
 namespace {
 
-// Pieces of at most `length` tokens that together predict each token but the first exactly once.
-std::vector<Sample> Split(const Sample& sample, int64_t length) {
-  std::vector<Sample> pieces;
-  for (int64_t begin = 0;; begin += length - 1) {
-    const int64_t end = std::min(begin + length, sample.size());
-    pieces.push_back({{sample.ids.begin() + begin, sample.ids.begin() + end},
-                      {sample.trained.begin() + begin, sample.trained.begin() + end}});
-    if (end == sample.size()) return pieces;
-  }
-}
-
 Sample AllTrained(std::vector<int32_t> ids) {
   const size_t count = ids.size();
   return {std::move(ids), std::vector<uint8_t>(count, 1)};
 }
 
 }  // namespace
-
-std::string_view DropReasonName(DropReason reason) {
-  switch (reason) {
-    case DropReason::kTooLong:
-      return "too_long";
-    case DropReason::kNothingTrained:
-      return "nothing_trained";
-    case DropReason::kAnswerTruncated:
-      return "answer_truncated";
-  }
-  return "";
-}
 
 SampleBuilder::SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* chat_template,
                              const SampleOptions& options)
@@ -167,42 +144,16 @@ void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
 absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, const RowPlace& place) const {
   BuiltRow built;
   built.tokens = sample.size();
-  const auto drop = [&](DropReason reason) {
-    built.samples.clear();
-    built.dropped.push_back({reason, built.tokens});
-    return built;
-  };
-  if (sample.trained_tokens() == 0) return drop(DropReason::kNothingTrained);
-
-  const int64_t limit = options_.sequence_len;
-  if (sample.size() <= limit) {
-    built.samples.push_back(std::move(sample));
-    return built;
-  }
-  ExcessTokens strategy = options_.excess_length_strategy;
-  if (strategy == ExcessTokens::kAuto) {
-    strategy = format == RowFormat::kText ? ExcessTokens::kSplit : ExcessTokens::kDrop;
-  }
-  switch (strategy) {
-    case ExcessTokens::kError:
-      return RowError(place, {.found = StrCat(sample.size(), " tokens"),
-                              .expected = StrCat("at most data.sequence_len, ", limit),
-                              .hint = "raise it, or choose another data.excess_length_strategy"});
-    case ExcessTokens::kSplit:
-      for (Sample& piece : Split(sample, limit)) {
-        if (piece.trained_tokens() > 0) built.samples.push_back(std::move(piece));
-      }
-      return built;
-    case ExcessTokens::kTruncate:
-      sample.ids.resize(static_cast<size_t>(limit));
-      sample.trained.resize(static_cast<size_t>(limit));
-      built.truncated = true;
-      if (sample.trained_tokens() == 0) return drop(DropReason::kAnswerTruncated);
-      built.samples.push_back(std::move(sample));
-      return built;
-    default:
-      return drop(DropReason::kTooLong);
-  }
+  const auto& bos = tokenizer_.special().bos;
+  const LengthPolicy policy = {.sequence_len = options_.sequence_len,
+                               .excess = options_.excess_length_strategy,
+                               .side = options_.truncation_side,
+                               .bos = bos ? std::optional(bos->id) : std::nullopt};
+  FTUNE_ASSIGN_OR_RETURN(FittedSample fitted, FitLength(std::move(sample), format, policy, place));
+  built.samples = std::move(fitted.samples);
+  if (fitted.dropped) built.dropped.push_back({*fitted.dropped, built.tokens});
+  built.truncated = fitted.truncated;
+  return built;
 }
 
 }  // namespace ftune

@@ -10,22 +10,13 @@
 #include "data/sample.h"
 #include "data/source/chat_row.h"
 #include "data/source/conversation.h"
+#include "data/source/length_policy.h"
 #include "data/source/row.h"
 #include "data/source/row_shape.h"
 #include "data/template/chat_template.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ftune {
-
-// What happens to a row of more than sequence_len tokens.
-enum class ExcessTokens {
-  kAuto,      // text: split; other formats: drop
-  kTruncate,  // its end is cut off
-  kSplit,  // into samples of sequence_len; each begins with the last token of the one before, so that every
-           // token but the row's first is predicted exactly once
-  kDrop,
-  kError,
-};
 
 struct SampleOptions {
   bool train_on_inputs = false;  // prompts and the template's own words too; not turns that a row excludes
@@ -34,14 +25,8 @@ struct SampleOptions {
   SplitTurns split_turns = SplitTurns::kAuto;
   int64_t sequence_len = 2048;  // ≥ 2
   ExcessTokens excess_length_strategy = ExcessTokens::kAuto;
+  TruncationSide truncation_side = TruncationSide::kRight;
 };
-
-enum class DropReason {
-  kTooLong,          // more than sequence_len tokens
-  kNothingTrained,   // no token to learn from
-  kAnswerTruncated,  // no token to learn from is left after truncation
-};
-std::string_view DropReasonName(DropReason reason);  // too_long, nothing_trained, answer_truncated
 
 struct DroppedSample {
   DropReason reason = DropReason::kTooLong;

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/status/status.h"
 #include "data/sample.h"
+#include "data/store/dropped_row.h"
 
 namespace ftune {
 
@@ -38,6 +40,8 @@ class TokenStore {
   virtual int64_t size() const = 0;  // samples
   virtual SampleInfo info(int64_t sample) const = 0;
   virtual std::span<const StoredToken> tokens(int64_t sample) const = 0;
+  // The rows that were dropped or cut, in order.
+  virtual absl::Status VisitDropped(const DroppedVisitor& visit) const = 0;
 };
 
 // A copy of its tokens.

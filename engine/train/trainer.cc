@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -40,7 +42,7 @@ absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& 
 
 }  // namespace
 
-Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
+Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
                  const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer)
     : backend_(backend),
       stream_(stream),
@@ -48,21 +50,30 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      step_(backend, stream, model, optimizer, options.step) {
-  options_.learning_rate.total_steps = data.total_steps();
-}
+      step_(backend, stream, model, optimizer, options.step) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
   TrainSummary summary;
+  summary.position = data_.position();
+  int64_t done = summary.position.step;
+  Prefetcher prefetcher(data_);
   if (evaluation_ != nullptr && options_.eval_on_start) {
-    FTUNE_RETURN_IF_ERROR(Evaluate(0, stop, summary));
+    FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
-  for (int64_t done = 0; done < data_.total_steps();) {
+  while (done < total_steps()) {
     const double start = Now();
     const double flops_before = backend_.work().useful_flops;
     backend_.ledger().ResetPeak();
-    const StepInput input = NextInput(done);
+    FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
     const double wait = Now() - start;
+    if (!batches) {
+      summary.stopped = stop();
+      summary.data_ended = !summary.stopped;
+      break;
+    }
+    const DataPosition next = batches->next;
+    const double epoch = batches->epoch;
+    const StepInput input = InputOf(*std::move(batches));
 
     FTUNE_ASSIGN_OR_RETURN(const StepOutput output, step_.Run(input, stop));
     if (!output.completed) {
@@ -75,20 +86,26 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
       return NotFinite(input.step, output, input.learning_rate);
     }
     ++done;
+    epoch_ = epoch;
     summary.steps = done;
+    summary.position = next;
     summary.loss = output.loss;
     if (output.overflow) {
       ++summary.skipped;
-    } else if (done % options_.report_every == 0 || done == data_.total_steps()) {
+    } else if (done % options_.report_every == 0 || done == total_steps()) {
       Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
-      if (OutOfPatience() && done < data_.total_steps()) {
+      if (OutOfPatience() && done < total_steps()) {
         summary.early = true;
         return summary;
       }
     }
+  }
+  // Where the data ended early, the last evaluation is still to come.
+  if (summary.data_ended && evaluation_ != nullptr && !EvaluationDue(done)) {
+    FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
   return summary;
 }
@@ -102,14 +119,12 @@ absl::Status Trainer::Skip(int64_t step, const StepOutput& output) {
   return scaler.gives_up() ? Overflow(step, output, scaler) : absl::OkStatus();
 }
 
-StepInput Trainer::NextInput(int64_t done) const {
+StepInput Trainer::InputOf(StepBatches batches) const {
   StepInput input;
-  input.step = done + 1;
-  input.trained_tokens = data_.TrainedTokens(done);
-  input.learning_rate = static_cast<float>(LearningRate(options_.learning_rate, done));
-  for (int64_t i = 0; i < data_.MicroBatches(done); ++i) {
-    input.microbatches.push_back(data_.MicroBatch(done, i));
-  }
+  input.step = batches.next.step;
+  input.trained_tokens = batches.trained_tokens;
+  input.learning_rate = static_cast<float>(LearningRate(options_.learning_rate, batches.next.step - 1));
+  input.microbatches = std::move(batches.microbatches);
   return input;
 }
 
@@ -117,8 +132,8 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
                      double wait, double flops) {
   StepReport report;
   report.step = done;
-  report.total_steps = data_.total_steps();
-  report.epoch = EpochAfter(done);
+  report.total_steps = total_steps();
+  report.epoch = epoch_;
   report.loss = output.loss;
   report.learning_rate = input.learning_rate;
   report.grad_norm = output.grad_norm;
@@ -132,11 +147,9 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   observer_.OnStep(report);
 }
 
-double Trainer::EpochAfter(int64_t done) const { return done == 0 ? 0.0 : data_.EpochsAfter(done - 1); }
-
 bool Trainer::EvaluationDue(int64_t done) const {
   if (evaluation_ == nullptr) return false;
-  if (done == data_.total_steps()) return true;
+  if (done == total_steps()) return true;
   return options_.eval_steps && done % *options_.eval_steps == 0;
 }
 
@@ -163,7 +176,7 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
     summary.best_step = done;
   }
   return observer_.OnEval({.step = done,
-                           .epoch = EpochAfter(done),
+                           .epoch = epoch_,
                            .loss = result.loss,
                            .tokens = result.tokens,
                            .best = best,

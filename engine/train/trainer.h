@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/loader/batch_source.h"
 #include "data/loader/data_plan.h"
+#include "data/loader/prefetcher.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/reports.h"
 #include "engine/train/step.h"
@@ -15,7 +17,7 @@ namespace ftune {
 
 struct TrainerOptions {
   TrainStep::Options step;
-  LrOptions learning_rate;  // total_steps is set from the data
+  LrOptions learning_rate;  // its total_steps are those of the run
   // Evaluate every this many steps (and after the last); none: not between start and end.
   std::optional<int64_t> eval_steps;
   bool eval_on_start = true;
@@ -30,23 +32,26 @@ struct TrainSummary {
   std::optional<double> loss;       // of the last step
   std::optional<double> eval_loss;  // of the last evaluation
   bool stopped = false;             // by `stop`, before the last step
+  bool data_ended = false;          // before the last step: streamed data that is not read twice
   bool early = false;               // by early_stopping_patience
   std::optional<double> best_loss;  // of all evaluations
   int64_t best_step = 0;            // of that evaluation
+  DataPosition position;            // of the first batch that was not trained on
 };
 
 class Trainer {
  public:
-  // All outlive the trainer. `evaluation` may be null.
-  Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const DataPlan& data,
+  // All outlive the trainer. The steps go on from where the data stands. `evaluation` may be null.
+  Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer);
 
-  // An error (kNotFinite) where the loss or the gradients are not finite, or overflow at every loss scale
-  // that is tried: the weights are then those of the step before.
+  // Batches are made ahead, in another thread. An error (kNotFinite) where the loss or the gradients are not
+  // finite, or overflow at every loss scale that is tried: the weights are then those of the step before.
+  // Other errors are those of the data.
   absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
 
  private:
-  StepInput NextInput(int64_t done) const;
+  StepInput InputOf(StepBatches batches) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
               double flops);
   // Reports a step that overflowed; an error where there have been too many.
@@ -54,16 +59,17 @@ class Trainer {
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
   absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
   bool OutOfPatience() const;
-  double EpochAfter(int64_t done) const;
   bool EvaluationDue(int64_t done) const;
+  int64_t total_steps() const { return options_.learning_rate.total_steps; }
 
   Backend& backend_;
   Stream stream_;
-  const DataPlan& data_;
+  BatchSource& data_;
   const DataPlan* evaluation_;
   TrainerOptions options_;
   TrainObserver& observer_;
   TrainStep step_;
+  double epoch_ = 0.0;          // times through the data so far
   int64_t worse_in_a_row_ = 0;  // evaluations
 };
 

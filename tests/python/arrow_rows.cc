@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/arrow/arrow_reader.h"
+#include "data/file/open_blocks.h"
 
 namespace ftune {
 namespace {
@@ -27,7 +27,7 @@ long PeakKilobytes() {
 }
 
 absl::Status PrintRows(const std::string& file, bool count) {
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<BlockReader> reader, OpenArrowBlocks(file));
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<BlockReader> reader, OpenBlocks(file));
   size_t rows = 0, bytes = 0;
   while (true) {
     FTUNE_ASSIGN_OR_RETURN(const std::optional<RowBlock> block, reader->Next());

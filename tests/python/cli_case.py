@@ -34,9 +34,13 @@ class Case:
         (self.folder / name).write_text("\n".join(lines) + "\n" + text)
         return name
 
+    def environment(self, more=None):
+        """Prepared data stays in the test's folder, whoever runs it."""
+        return {**os.environ, "XDG_CACHE_HOME": str(self.folder.resolve() / "cache"), **(more or {})}
+
     def run(self, *arguments, text=None, environment=None):
         return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder, input=text, text=True,
-                              capture_output=True, timeout=300, env={**os.environ, **(environment or {})})
+                              capture_output=True, timeout=300, env=self.environment(environment))
 
     def fails(self, code, *arguments, says, text=None):
         """Runs, and checks the exit code, that all of `says` is in the one message, and the JSON form of it."""

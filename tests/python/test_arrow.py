@@ -455,7 +455,7 @@ def test_other_files(case):
         (
             "lfs.parquet",
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
-            "Git LFS pointer",
+            "a pointer of Git LFS",
             "git lfs pull",
         ),
         ("magic.parquet", b"PAR1", "cannot be read"),
@@ -468,7 +468,7 @@ def test_other_files(case):
         path.write_bytes(data)
         fails(case, path, *says)
     (case.folder / "folder.parquet").mkdir()
-    fails(case, case.folder / "folder.parquet", "Is a directory")
+    fails(case, case.folder / "folder.parquet", "found a folder")
     fails(case, case.folder / "missing.parquet", "No such file")
 
 

@@ -71,7 +71,7 @@ def test_mapping(case):
     assert mapped["shown"] == plain["shown"]
     assert mapped["audit"]["formats"] == {"messages": 1}
     case.fails(4, "inspect", recipe(case, entry=", columns: {messages: chats}"),
-               says=["columns.messages: the first row has no chats", "the keys chat"])
+               says=["columns.messages: the first row has no chats", "the keys messages"])
     case.fails(2, "inspect", recipe(case, entry=", columns: {message: chat}"), says=["did you mean messages?"])
     case.fails(2, "inspect", recipe(case, entry=", roles: {bot: asistant}"), says=["did you mean assistant?"])
     both = inspect(case, [{"messages": [ASK, ANSWER]}], data=", roles_to_train: [user, assistant]")
@@ -100,7 +100,7 @@ def test_audit(case):
     case.rows([{"messages": [ASK, ANSWER]}, {"messages": [ASK, {**ANSWER, "weight": 0}]}], "rows.jsonl")
     done = case.run("train", recipe(case))
     assert done.returncode == 0, done.stderr
-    for part in ("audit: 2 samples: 2 from messages rows", "assistant 5 of", "1 of 2 samples (50 %) have nothing to learn",
+    for part in ("audit: 2 samples: 2 from messages rows", "assistant 4 of", "1 of 2 samples (50 %) have nothing to learn",
                  "rows.jsonl:2", "end as generation does, with <|im_end|> (1)", "[[So.⟨<|im_end|>⟩]]"):
         assert part in done.stderr, f"'{part}' is not in: {done.stderr}"
     audit = json.loads((case.folder / "out" / "data" / "audit.json").read_text())

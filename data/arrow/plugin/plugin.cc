@@ -26,10 +26,13 @@ struct FtuneArrowHandle {
   int64_t row = 0;                                           // of the file, those written
   std::string text;
   std::vector<size_t> ends;
+  std::vector<FtuneArrowError> bad;
 };
 
 namespace ftune::arrow_plugin {
 namespace {
+
+constexpr size_t kEnoughBad = 1024;  // in one block: a bound on their memory
 
 // Cut where it is too long, between characters.
 void CopyText(const std::string& text, char* to, size_t capacity) {
@@ -130,25 +133,37 @@ int32_t Next(FtuneArrowHandle& handle, size_t enough_bytes, size_t enough_rows, 
              FtuneArrowError* error) {
   handle.text.clear();
   handle.ends.clear();
+  handle.bad.clear();
   const int64_t first_row = handle.row + 1;
   Fault fault;
-  while (handle.text.size() < enough_bytes && handle.ends.size() < enough_rows) {
+  while (handle.text.size() < enough_bytes && handle.ends.size() < enough_rows &&
+         handle.bad.size() < kEnoughBad) {
     if (!EnsureBatch(handle, fault)) {
       SetError(fault, error);
       return -1;
     }
     if (handle.batch == nullptr) break;
+    const size_t begin = handle.text.size();
     if (!handle.writer->Write(handle.batch_row, handle.text, fault)) {
       fault.row = handle.row + 1;
-      SetError(fault, error);
-      return -1;
+      if (!fault.value) {
+        SetError(fault, error);
+        return -1;
+      }
+      handle.text.resize(begin);
+      SetError(fault, &handle.bad.emplace_back());
     }
     handle.text.push_back('\n');
     handle.ends.push_back(handle.text.size());
     ++handle.batch_row;
     ++handle.row;
   }
-  *rows = {handle.text.data(), handle.ends.data(), handle.ends.size(), first_row};
+  *rows = {.bytes = handle.text.data(),
+           .ends = handle.ends.data(),
+           .count = handle.ends.size(),
+           .first_row = first_row,
+           .bad = handle.bad.data(),
+           .bad_count = handle.bad.size()};
   return handle.ends.empty() ? 0 : 1;
 }
 

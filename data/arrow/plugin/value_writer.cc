@@ -28,9 +28,15 @@ constexpr char kDropOrCast[] = "; leave the column out or write it as text or nu
 
 using Writer = std::unique_ptr<ValueWriter>;
 
+// The file or its schema is to blame.
 bool Fail(Fault& fault, const std::string& path, std::string message) {
-  fault.column = path;
-  fault.message = std::move(message);
+  fault = {.column = path, .message = std::move(message)};
+  return false;
+}
+
+// A value is to blame.
+bool BadValue(Fault& fault, const std::string& path, std::string message) {
+  fault = {.column = path, .message = std::move(message), .value = true};
   return false;
 }
 
@@ -104,8 +110,8 @@ class FloatWriter : public ArrayWriter<ArrayType> {
       value = this->array().Value(index);
     }
     if (!std::isfinite(value)) {
-      return Fail(fault, this->path(),
-                  StrCat("found ", std::isnan(value) ? "NaN" : "infinity", ", expected a finite number"));
+      return BadValue(fault, this->path(),
+                      StrCat("found ", std::isnan(value) ? "NaN" : "infinity", ", expected a finite number"));
     }
     AppendJsonNumber(value, to);
     return true;
@@ -159,7 +165,7 @@ class JsonWriter : public ArrayWriter<ArrayType> {
     std::string_view text;
     if (!StringSource<ArrayType>::Get(this->array(), index, text)) return Broken(fault, this->path());
     if (!nlohmann::json::accept(text)) {
-      return Fail(fault, this->path(), "the text of this arrow.json column is not JSON");
+      return BadValue(fault, this->path(), "the text of this arrow.json column is not JSON");
     }
     const size_t begin = to.size();
     to.append(text);
@@ -200,11 +206,12 @@ class DateWriter : public ArrayWriter<ArrayType> {
     int64_t value = this->array().Value(index);
     if constexpr (std::is_same_v<ArrayType, arrow::Date64Array>) {
       if (value % kMillisecondsPerDay != 0) {
-        return Fail(fault, this->path(), "found a date that is not a whole number of days");
+        return BadValue(fault, this->path(), "found a date that is not a whole number of days");
       }
       value /= kMillisecondsPerDay;
     }
-    return AppendJsonDate(value, to) || Fail(fault, this->path(), "found a date outside the years 1 to 9999");
+    return AppendJsonDate(value, to) ||
+           BadValue(fault, this->path(), "found a date outside the years 1 to 9999");
   }
 };
 
@@ -220,7 +227,7 @@ class TimestampWriter : public ArrayWriter<arrow::TimestampArray> {
  private:
   bool WriteValue(int64_t index, std::string& to, Fault& fault) const override {
     return AppendJsonTimestamp(array().Value(index), per_second_, has_zone_, to) ||
-           Fail(fault, path(), "found a time outside the years 1 to 9999");
+           BadValue(fault, path(), "found a time outside the years 1 to 9999");
   }
 
   int64_t per_second_ = 1;
@@ -237,7 +244,7 @@ class TimeWriter : public ArrayWriter<ArrayType> {
  private:
   bool WriteValue(int64_t index, std::string& to, Fault& fault) const override {
     return AppendJsonTime(this->array().Value(index), per_second_, to) ||
-           Fail(fault, this->path(), "found a time of day outside 00:00 to 24:00");
+           BadValue(fault, this->path(), "found a time of day outside 00:00 to 24:00");
   }
 
   int64_t per_second_;
@@ -346,9 +353,9 @@ class MapWriter : public ArrayWriter<arrow::MapArray> {
       if (i > begin) to.push_back(',');
       const size_t key = to.size();
       if (!keys_->Write(i, to, fault)) return false;
-      if (to[key] != '"') return Fail(fault, path(), "found null as a map's key, expected text");
+      if (to[key] != '"') return BadValue(fault, path(), "found null as a map's key, expected text");
       if (!seen.insert(to.substr(key)).second) {
-        return Fail(fault, path(), StrCat("the map has the key ", to.substr(key), " twice"));
+        return BadValue(fault, path(), StrCat("the map has the key ", to.substr(key), " twice"));
       }
       to.push_back(':');
       if (!items_->Write(i, to, fault)) return false;

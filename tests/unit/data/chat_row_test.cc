@@ -83,7 +83,7 @@ TEST_CASE("flags and turns choose what is trained") {
 
 TEST_CASE("rows of the wrong shape") {
   CheckRefused(R"({"id": 1, "chat": []})", "", "the keys id, chat");
-  CheckRefused(R"({"messages": "hi"})", "messages", "a list of messages");
+  CheckRefused(R"({"messages": "hi"})", "messages", "expected a list");
   CheckRefused(R"({"messages": []})", "messages", "no message");
   CheckRefused(R"({"messages": ["hi"]})", "messages[0]", "an object with role and content");
   CheckRefused(R"({"messages": [{"content": "x", "by": "gpt"}]})", "messages[0]", "the keys content, by");

@@ -9,7 +9,10 @@ namespace ftune {
 namespace {
 
 ChatRow Row(const std::string& json, TrainTurns turns = TrainTurns::kAll) {
-  auto row = ReadChatRow(OrderedJson::parse(json), {"f.jsonl", 3}, turns);
+  const OrderedJson parsed = OrderedJson::parse(json);
+  const RowPlace place{"f.jsonl", 3};
+  const RowMapping mapping;
+  auto row = ReadChatRow(RowFields(parsed, place, mapping), {.train_on_turns = turns});
   REQUIRE(row.ok());
   return *std::move(row);
 }

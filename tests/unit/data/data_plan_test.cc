@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/loader/epoch_order.h"
+#include "data/pack/packing.h"
 #include "data/store/memory_store.h"
 
 namespace ftune {
@@ -279,18 +279,20 @@ TEST_CASE("epochs and steps") {
   CHECK(plan.EpochsAfter(74) == doctest::Approx(2.5));
 }
 
-TEST_CASE("weights repeat samples or hand them round") {
+TEST_CASE("epochs of weighted entries, and their end") {
   auto dataset = Samples(50, 60, false, [](int64_t s) { return s < 10 ? 0 : s < 20 ? 1 : s < 40 ? 2 : 3; });
   dataset->mix = {{1.0}, {2.0}, {0.25}, {0.0}};
-  std::map<int64_t, int64_t> counts;
-  for (int64_t epoch = 0; epoch < 4; ++epoch) {
-    const std::vector<int64_t> order = ShuffledOrder(*dataset, 9, epoch);
-    CHECK(order.size() == 10 + 20 + 5);
-    for (const int64_t s : order) ++counts[s];
-  }
-  for (int64_t s = 0; s < 50; ++s) CHECK(counts[s] == (s < 10 ? 4 : s < 20 ? 8 : s < 40 ? 1 : 0));
   const DataPlan plan = Plan(dataset, {.sequence_len = 64});
   CHECK(plan.epochs()[0].samples == 35);
+  CHECK_FALSE(plan.used_up());
+
+  dataset->mix = {{.weight = 0.5, .epochs = 1.0}, {.weight = 0}, {.epochs = 3.0}, {.weight = 0}};
+  const DataPlan ends = Plan(dataset, {.sequence_len = 64, .packing = false, .num_epochs = 9});
+  CHECK(ends.used_up());
+  REQUIRE(ends.epochs().size() == 3);
+  CHECK(ends.epochs()[1].samples == 25);
+  CHECK(ends.epochs()[2].samples == 20);
+  CHECK(ends.total_steps() == 2 + 2 + 2);
 
   dataset->mix = {{0}, {0}, {0}, {0}};
   const auto none = DataPlan::Create(dataset, {.sequence_len = 64});
@@ -298,27 +300,105 @@ TEST_CASE("weights repeat samples or hand them round") {
   CHECK(std::string(none.status().message()).find("weight 0") != std::string::npos);
 }
 
-TEST_CASE("evaluation takes all samples once, in order") {
-  auto dataset = Samples(30);
-  dataset->mix = {{0.5}};
-  const auto plan = DataPlan::CreateForEvaluation(dataset, {.seed = 1,
-                                                            .sequence_len = 64,
-                                                            .packing = false,
-                                                            .global_batch_size = 4,
-                                                            .num_epochs = 7,
-                                                            .max_steps = 2});
-  REQUIRE(plan.ok());
-  CHECK(plan->total_steps() == 8);
+TEST_CASE("without packing, batches of similar lengths") {
+  const auto dataset = Samples(403, 400);
+  const DataPlanOptions options = {.sequence_len = 512, .packing = false, .global_batch_size = 4};
+  DataPlanOptions grouped = options;
+  grouped.group_by_length = true;
+  const DataPlan plan = Plan(dataset, grouped);
+  CHECK(plan.epochs()[0].packs == 403);
+  CHECK(plan.epochs()[0].fill() > 1.3 * Plan(dataset, options).epochs()[0].fill());
   std::vector<int64_t> seen;
-  for (int64_t step = 0; step < 8; ++step) {
-    const std::vector<int64_t> some = SamplesOfStep(*plan, step, *dataset);
+  for (int64_t step = 0; step < plan.total_steps(); ++step) {
+    const std::vector<int64_t> some = SamplesOfStep(plan, step, *dataset);
+    CHECK(some.size() == (step + 1 < plan.total_steps() ? 4 : 3));
     seen.insert(seen.end(), some.begin(), some.end());
   }
-  CHECK(seen == FixedOrder(*dataset));
-  const auto packed = DataPlan::CreateForEvaluation(dataset, {.sequence_len = 64});
-  REQUIRE(packed.ok());
-  CHECK(packed->epochs()[0].samples == 30);
-  CHECK(packed->epochs()[0].fill() > 0.7);
+  std::sort(seen.begin(), seen.end());
+  for (int64_t s = 0; s < 403; ++s) CHECK(seen.at(s) == s);
+}
+
+TEST_CASE("the samples of each global batch are the same for any number of ranks") {
+  for (const bool packing : {true, false}) {
+    const auto dataset = Samples(301, 90);
+    DataPlanOptions options = {.sequence_len = 100, .packing = packing, .global_batch_size = 12};
+    const DataPlan one = Plan(dataset, options);
+    for (const int64_t ranks : {1, 2, 3, 4, 5, 8}) {
+      std::vector<DataPlan> plans;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        options.rank = rank;
+        options.ranks = ranks;
+        plans.push_back(Plan(dataset, options));
+      }
+      for (int64_t step = 0; step < one.total_steps(); ++step) {
+        std::vector<int64_t> expected = SamplesOfStep(one, step, *dataset), found;
+        for (const DataPlan& plan : plans) {
+          CHECK(plan.MicroBatches(step) == plans[0].MicroBatches(step));
+          const std::vector<int64_t> some = SamplesOfStep(plan, step, *dataset);
+          found.insert(found.end(), some.begin(), some.end());
+        }
+        std::sort(expected.begin(), expected.end());
+        std::sort(found.begin(), found.end());
+        CHECK(found == expected);
+      }
+    }
+  }
+}
+
+// A store of which only the lengths are there.
+class LengthsOnly : public TokenStore {
+ public:
+  explicit LengthsOnly(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  SampleInfo info(int64_t sample) const override {
+    const int64_t length = 50 + static_cast<int64_t>(static_cast<uint64_t>(sample) * 2654435761u % 700);
+    return {.length = length, .trained_tokens = length - 1, .row = sample};
+  }
+  std::span<const StoredToken> tokens(int64_t) const override { return {}; }
+  absl::Status VisitDropped(const DroppedVisitor&) const override { return absl::OkStatus(); }
+
+ private:
+  int64_t size_;
+};
+
+TEST_CASE("a million samples are planned in bounded memory") {
+  constexpr int64_t kSamples = 1'000'000;
+  auto dataset = std::make_shared<Dataset>();
+  dataset->store = std::make_shared<LengthsOnly>(kSamples);
+  dataset->mix = {{}};
+  dataset->samples.resize(kSamples);
+  std::iota(dataset->samples.begin(), dataset->samples.end(), 0);
+  const DataPlan plan = Plan(dataset, {.sequence_len = 2048, .num_epochs = 2});
+  CHECK(plan.epochs()[0].samples == kSamples);
+  CHECK(plan.epochs()[0].fill() >= 0.98);
+  CHECK(plan.epochs()[1].tokens == plan.epochs()[0].tokens);
+}
+
+TEST_CASE("evaluation takes all samples once, and packs them whatever training does") {
+  auto dataset = Samples(30);
+  dataset->mix = {{0.5}};
+  for (const bool packing : {true, false}) {
+    const auto plan = DataPlan::CreateForEvaluation(dataset, {.seed = 1,
+                                                              .sequence_len = 256,
+                                                              .packing = packing,
+                                                              .global_batch_size = 4,
+                                                              .num_epochs = 7,
+                                                              .max_steps = 2});
+    REQUIRE(plan.ok());
+    CHECK(plan->epochs().size() == 1);
+    CHECK(plan->epochs()[0].packs < 20);
+    CHECK(plan->epochs()[0].fill() > 0.7);
+    std::vector<int64_t> seen;
+    for (int64_t step = 0; step < plan->total_steps(); ++step) {
+      const std::vector<int64_t> some = SamplesOfStep(*plan, step, *dataset);
+      seen.insert(seen.end(), some.begin(), some.end());
+      CHECK(plan->MicroBatch(step, 0).capacity <= (packing ? 256 : 64));
+    }
+    std::sort(seen.begin(), seen.end());
+    std::vector<int64_t> all(30);
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(seen == all);
+  }
 }
 
 TEST_CASE("options and data that cannot be") {

@@ -7,9 +7,9 @@
 
 #include "base/strings.h"
 #include "data/loader/data_plan.h"
-#include "data/source/dataset.h"
 #include "data/template/load_chat_template.h"
 #include "files.h"
+#include "load_dataset.h"
 
 namespace ftune {
 namespace {

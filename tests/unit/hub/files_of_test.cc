@@ -103,6 +103,10 @@ TEST_CASE("splits by the names of files") {
   const Paths folders = {"train/a.jsonl", "train/b.jsonl", "test-2/a.jsonl", "other/a.jsonl"};
   CHECK(Choose(folders).files == Paths{"train/a.jsonl", "train/b.jsonl"});
   CHECK(Choose(folders, {.split = "test"}).files == Paths{"test-2/a.jsonl"});
+  // Folders' names come before those of files.
+  CHECK(Choose({"train/eval.jsonl", "train.jsonl", "test/train.jsonl"}).files == Paths{"train/eval.jsonl"});
+  CHECK(Choose({".x/train/a.jsonl", "__x/train.jsonl", "b/.train.jsonl", "a.jsonl"}).files ==
+        Paths{"a.jsonl"});
   CHECK(Choose({"b.jsonl.gz", "a.jsonl", "README.md", ".git/x.json", "dataset_infos.json"}).files ==
         Paths{"a.jsonl", "b.jsonl.gz"});
   CHECK(Has(Choose({"README.md", "x.py"}).error, "no files of rows"));
@@ -132,9 +136,16 @@ TEST_CASE("subsets and splits as the README has them") {
       "  data_dir: de\n- config_name: csv\n  data_files: \"*.csv\"\n---\nconfigs: not these\n";
   CHECK(Choose(paths, {}, readme).files == Paths{"en/train-1.jsonl", "en/x/t.jsonl"});
   CHECK(Choose(paths, {.subset = "de", .split = "test"}, readme).files == Paths{"de/test.jsonl"});
+  CHECK(Choose(paths, {.subset = "de"}, readme).files == Paths{"de/train.jsonl"});
   CHECK(Choose(paths, {.subset = "csv"}, readme).files == Paths{"all.csv"});
   CHECK(Has(Choose(paths, {.subset = "fr"}, readme).error, "one of en, de, csv"));
   CHECK(Has(Choose(paths, {.split = "none"}, readme).error, "no file of the dataset matches"));
+  const std::string listed =
+      "---\nconfigs:\n- config_name: default\n  data_files:\n    train: [all.csv, gone.csv]\n    hidden: "
+      "[.x/*.jsonl, y/*.jsonl]\n---\n";
+  const Paths hidden = {".x/a.jsonl", "y/.b.jsonl", "all.csv"};
+  CHECK(Has(Choose(hidden, {}, listed).error, "'gone.csv'"));
+  CHECK(Choose(hidden, {.split = "hidden"}, listed).files == Paths{".x/a.jsonl"});
   CHECK(Choose(paths, {.subset = "de"}).files == Paths{"de/train.jsonl"});
   CHECK(Has(Choose(paths, {.subset = "fr"}).error, "'fr'"));
   const std::string two =

@@ -157,8 +157,7 @@ train:
   const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=-1"});
   CHECK(loaded.status().message() ==
         "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, name, split, revision, "
-        "format, "
-        "weight; did you mean format?\n"
+        "format, weight, epochs, max_samples, columns, roles; did you mean format?\n"
         "r.yaml:4: error: data.train[0].weight: found -1, expected a number from 0 to 1000\n"
         "r.yaml:5: error: data.sequence_len: found long, expected a whole number from 2 to 100000000\n"
         "r.yaml:7: error: train.seed: found 1.5, expected a whole number of 0 or more\n"
@@ -477,7 +476,7 @@ TEST_CASE("columns and roles of a dataset, and the audit's limits") {
           "data.train[0].roles.bot: found asistant, expected one of system, developer");
   refused("roles: {bot: asistant}", "did you mean assistant?");
   const auto audit = LoadRecipeText(
-      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open: 1}}\n", "r.yaml");
+      "model: {path: m}\ndata: {train: d, audit: {max_doubled_bos: 1.5, max_open_turn: 1}}\n", "r.yaml");
   REQUIRE_FALSE(audit.ok());
   CHECK(std::string(audit.status().message()).find("data.audit.max_doubled_bos: found 1.5") !=
         std::string::npos);

@@ -196,6 +196,36 @@ TEST_CASE("the learning rate of an embedding's adapter belongs to LoRA+") {
             .adapter->loraplus_lr_embedding == 0.0);
 }
 
+TEST_CASE("data options that have no effect or contradict each other") {
+  const auto refused = [](const std::string& sections, const std::string& key) {
+    const auto loaded = LoadRecipeText("model: {path: m}\n" + sections, "r.yaml");
+    const std::string message(loaded.status().message());
+    CAPTURE(message);
+    CHECK(message.find("error: " + key + ": ") != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+  };
+  refused("data: {train: d, group_by_length: true}\n", "data.group_by_length");
+  refused("data: {train: d, truncation_side: left}\n", "data.truncation_side");
+  refused("data: {train: d, truncation_side: left, excess_length_strategy: split}\n", "data.truncation_side");
+  refused("data: {train: d, mix: interleave}\n", "data.mix");
+  refused("data: {train: {path: d, weight: 2, epochs: 1}}\n", "data.train");
+  refused("data: {train: d, eval: {path: e, weight: 2}}\n", "data.eval");
+  refused("data: {train: d, eval: {path: e, epochs: 1}}\n", "data.eval");
+  refused("data: {train: d, streaming: true}\n", "data.streaming");
+  const auto streaming = [&](const std::string& data, const std::string& train) {
+    refused("data: {streaming: true, train: " + data + "}\ntrain: {max_steps: 5" + train + "}\n",
+            "data.streaming");
+  };
+  streaming("d, val_set_size: 1", "");
+  streaming("d, packing: false, group_by_length: true", "");
+  streaming("{path: d, epochs: 3}", "");
+  streaming("{path: d, weight: 3}", "");
+  refused("data: {train: d, streaming_window: 9}\n", "data.streaming_window");
+  streaming("{path: d, max_samples: 3}", "");
+  streaming("d, eval: e", ", evals_per_epoch: 2");
+  streaming("d", ", num_epochs: 2");
+}
+
 TEST_CASE("keys that contradict each other") {
   CHECK(LoadError("optimizer:\n  warmup_ratio: 0\n  warmup_steps: 0\n") ==
         "r.yaml:5: error: optimizer.warmup_steps: given together with optimizer.warmup_ratio; keep one, or "

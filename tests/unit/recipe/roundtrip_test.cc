@@ -45,6 +45,8 @@ Recipe Full() {
                        .revision = "#1",
                        .format = DataFormat::kShareGpt,
                        .weight = 1e-7,
+                       .epochs = 2.5,
+                       .max_samples = 7,
                        .columns = {{"messages", "a: b"}, {"role", "null"}},
                        .roles = {{"a b", "user"}, {"# x", "# x"}}},
                       {.path = "[x]"}},
@@ -55,9 +57,13 @@ Recipe Full() {
             .train_on_turns = TrainedTurns::kLast,
             .roles_to_train = {"tool", "a b"},
             .sequence_len = 512,
-            .excess_length_strategy = ExcessLength::kError,
+            .excess_length_strategy = ExcessLength::kTruncate,
+            .truncation_side = TruncatedSide::kLeft,
             .packing = false,
-            .streaming = true,
+            .group_by_length = true,
+            .mix = DataMix::kInterleave,
+            .on_bad_row = OnBadRow::kSkip,
+            .prepared_path = "~/a b",
             .audit = {.max_untrained_samples = 0,
                       .max_doubled_bos = 1.0 / 3,
                       .max_open_turns = 1,
@@ -154,6 +160,11 @@ TEST_CASE("a recipe written and read is the same") {
                                           .high_freq_factor = 3.7,
                                           .original_max_position_embeddings = 8192};
   CheckRoundTrip(longer);
+  Recipe streamed = Minimal();
+  streamed.data.streaming = true;
+  streamed.data.streaming_window = 77;
+  streamed.train.max_steps = 3;
+  CheckRoundTrip(streamed);
 }
 
 TEST_CASE(
@@ -161,10 +172,11 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (key.name.starts_with("model.rope_scaling")) continue;  // excludes the adapter
-    const bool excluded = key.name == "data.eval" || key.name == "train.evals_per_epoch" ||
-                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
-                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
-                          key.name == "precision.gradients" || key.name == "precision.master";
+    const bool excluded = key.name == "data.eval" || key.name.starts_with("data.streaming") ||
+                          key.name == "train.evals_per_epoch" || key.name == "optimizer.warmup_ratio" ||
+                          key.name == "train.freeze" || key.name == "checkpoint.save_steps" ||
+                          key.name == "launch.hostfile" || key.name == "precision.gradients" ||
+                          key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
@@ -189,12 +201,14 @@ TEST_CASE("the written form") {
   Recipe recipe = Minimal();
   recipe.optimizer.learning_rate = 2e-5;
   const std::string yaml = ToYaml(recipe);
-  CHECK(
-      yaml.starts_with("output_dir: auto\nmodel:\n  path: m\n  init_from: null\n  added_tokens: []\n  "
-                       "rope_scaling: null\n"));
+  CHECK(yaml.starts_with(
+      "output_dir: auto\nmodel:\n  path: m\n  revision: null\n  init_from: null\n  added_tokens: []\n  "
+      "rope_scaling: null\n"));
   CHECK(yaml.find("\nadapter: null\n") != std::string::npos);
   CHECK(yaml.find("\n  learning_rate: 2.0e-05\n") != std::string::npos);
-  CHECK(yaml.find("\n  train: [{path: d.jsonl, format: auto, weight: 1, columns: {}, roles: {}}]\n") != std::string::npos);
+  CHECK(yaml.find(
+            "\n  train: [{path: d.jsonl, name: null, split: null, revision: null, format: auto, weight: 1, "
+            "epochs: null, max_samples: null, columns: {}, roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Work on many independent rows with several threads; results and errors as if done one after another.
+// Work on many independent pieces with several threads; results and errors as if done one after another.
 #pragma once
 
 #include <algorithm>

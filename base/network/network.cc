@@ -1,0 +1,33 @@
+// What the library exports: see base/http/network.h.
+
+#include "base/http/network.h"
+
+#include <curl/curl.h>
+
+#include <memory>
+
+#include "base/network/curl_connection.h"
+#include "base/network/evp_digest.h"
+
+namespace ftune {
+namespace {
+
+class CurlNetwork final : public Network {
+ public:
+  CurlNetwork() { curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+  std::unique_ptr<HttpConnection> Connect(const ServerOptions& options) override {
+    return std::make_unique<CurlConnection>(options);
+  }
+  std::unique_ptr<Digest> NewDigest(DigestKind kind) override {
+    return std::make_unique<EvpDigest>(kind == DigestKind::kSha1 ? EVP_sha1() : EVP_sha256());
+  }
+};
+
+}  // namespace
+}  // namespace ftune
+
+extern "C" __attribute__((visibility("default"))) ftune::Network& FtuneNetwork() {
+  static ftune::CurlNetwork network;
+  return network;
+}

@@ -1,0 +1,49 @@
+#include "data/prepare/block_builder.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "data/store/xxh3_stream.h"
+
+namespace ftune {
+namespace {
+
+void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t row_hash, TokenBlock& to) {
+  to.report.truncated_rows += built.truncated;
+  to.report.split_rows += built.samples.size() > 1;
+  to.report.audit.Merge(built.audit);
+  for (const DroppedSample& dropped : built.dropped) {
+    const std::string reason(DropReasonName(dropped.reason));
+    ++to.report.dropped[reason];
+    to.dropped.push_back({place, row, reason, dropped.tokens, ""});
+  }
+  if (built.truncated) to.dropped.push_back({place, row, kTruncated, built.tokens, ""});
+  for (const Sample& sample : built.samples) to.Add(sample, row, row_hash);
+}
+
+}  // namespace
+
+absl::StatusOr<TokenBlock> BlockBuilder::Build(const RowBlock& block, RowFormat format,
+                                               const RowMapping& mapping) const {
+  TokenBlock result;
+  const auto build = [&](size_t row) -> absl::StatusOr<BuiltRow> {
+    FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, ParseRow(block, row));
+    return builder_.Build(parsed, format, block.PlaceOf(row), mapping);
+  };
+  for (size_t i = 0; i < block.rows.size(); ++i) {
+    const absl::StatusOr<BuiltRow> built = build(i);
+    const auto row = static_cast<uint32_t>(i);
+    ++result.report.rows;
+    if (built.ok()) {
+      AddRow(*built, block.PlaceOf(i), row, Xxh3Of(block.text(i)), result);
+    } else if (bad_rows_ == BadRows::kSkip) {
+      ++result.report.dropped[kBadRow];
+      result.dropped.push_back({block.PlaceOf(i), row, kBadRow, 0, std::string(built.status().message())});
+    } else {
+      return built.status();
+    }
+  }
+  return result;
+}
+
+}  // namespace ftune

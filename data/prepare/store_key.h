@@ -1,0 +1,40 @@
+// What a store of prepared samples is made from, as a hash: whatever could change a sample changes the key,
+// so that a store is never taken for one it is not.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/prepare/build_entries.h"
+#include "data/prepare/source_files.h"
+#include "data/source/dataset.h"
+#include "data/source/sample_builder.h"
+#include "data/store/xxh3_stream.h"
+
+namespace ftune {
+
+struct StoreKey {
+  Hash128 hash = {};        // XXH3-128 of `description`
+  std::string description;  // JSON: content of the data files, tokenizer, template, options, formats, program
+};
+
+// The content of all files that a tokenizer may be made from: of a folder, its .json, .jinja, .model, .txt
+// and .tiktoken files; of a .gguf file, its metadata. As text.
+absl::StatusOr<std::string> DescribeTokenizer(const std::filesystem::path& model);
+
+// The text of a chat template; empty where there is none. One that asks for the time changes with the day.
+std::string DescribeTemplate(const std::string& text);
+
+struct SampleSource {
+  std::string tokenizer;      // DescribeTokenizer
+  std::string chat_template;  // DescribeTemplate
+  SampleOptions options;
+};
+
+absl::StatusOr<StoreKey> MakeStoreKey(const std::vector<DatasetEntry>& entries,
+                                      const std::vector<std::vector<HashedFile>>& files,
+                                      const SampleSource& source, const BuildOptions& options);
+
+}  // namespace ftune
