@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/report/hub_progress.h"
@@ -19,16 +20,29 @@ struct Options {
   bool special = false;
 };
 
-absl::StatusOr<CommandResult> Decode(const Tokenizer& tokenizer, const Options& options, bool json) {
-  const nlohmann::json ids = nlohmann::json::parse(ReadStandardInput(), nullptr, false);
-  const bool valid = ids.is_array() && std::all_of(ids.begin(), ids.end(), [](const nlohmann::json& id) {
-                       return id.is_number_integer() && id >= 0 && id <= INT32_MAX;
-                     });
-  if (!valid) {
+absl::StatusOr<std::vector<int32_t>> ReadIds(std::string_view text, int64_t vocab_size) {
+  const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+  if (!list.is_array()) {
     return UsageError(
         {.file = "standard input", .message = "not a JSON array of token ids", .expected = "[1, 2, 3]"});
   }
-  const std::string text = tokenizer.Decode(ids.get<std::vector<int32_t>>(), !options.special);
+  std::vector<int32_t> ids;
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_integer() || id < 0 || id >= vocab_size) {
+      return UsageError({.file = "standard input",
+                         .key = StrCat("[", ids.size(), "]"),
+                         .found = id.is_structured() ? std::string(id.type_name()) : id.dump(),
+                         .expected = StrCat("a token id, 0 to ", vocab_size - 1)});
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+absl::StatusOr<CommandResult> Decode(const Tokenizer& tokenizer, const Options& options, bool json) {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                         ReadIds(ReadStandardInput(), tokenizer.vocab_size()));
+  const std::string text = tokenizer.Decode(ids, !options.special);
   if (!json) std::fwrite(text.data(), 1, text.size(), stdout);
   return CommandResult{.json = {{"text", text}}};
 }
@@ -49,7 +63,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 void AddTokenize(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Text on standard input to token ids, or back");
-  command->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id")->required();
+  command
+      ->add_option("MODEL", options->model, "A model's folder, .gguf file or hub id, or a tokenizer's file")
+      ->required();
   command->add_flag("--decode", options->decode, "Standard input is a JSON array of ids; print their text");
   command->add_flag("--special", options->special,
                     "Add the tokenizer's special tokens (BOS …); with --decode, show them");

@@ -12,12 +12,12 @@
 namespace ftune {
 namespace {
 
-constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json",     "tokenizer_config.json",
-                                                "tokenizer.model",    "special_tokens_map.json",
-                                                "vocab.json",         "merges.txt",
-                                                "added_tokens.json",  "chat_template.jinja",
-                                                "vocab.txt",          "chat_template.json",
-                                                "tokenizer.tiktoken", "tokenizer.model.v3"};
+constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json",    "tokenizer_config.json",
+                                                "tokenizer.model",   "special_tokens_map.json",
+                                                "vocab.json",        "merges.txt",
+                                                "added_tokens.json", "chat_template.jinja",
+                                                "vocab.txt",         "chat_template.json",
+                                                "tokenizer.model.v3"};
 constexpr std::string_view kConfigFiles[] = {"config.json", "generation_config.json", "adapter_config.json",
                                              "ftune_adapter.json"};
 constexpr std::string_view kSingleFile = "model.safetensors";
@@ -50,6 +50,11 @@ std::optional<Shard> ParseShard(std::string_view path) {
                .after = std::string(path.substr(end)),
                .number = path.substr(of - kDigits, kDigits),
                .count = path.substr(of + kOf.size(), kDigits)};
+}
+
+// They have names of their own, as qwen.tiktoken.
+bool IsTiktokenFile(std::string_view path) {
+  return path.ends_with(".tiktoken") && path.find('/') == path.npos;
 }
 
 bool IsWeightShard(std::string_view path) {
@@ -104,6 +109,7 @@ absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std:
     }
   };
   take(kTokenizerFiles);
+  std::copy_if(paths.begin(), paths.end(), std::back_inserter(chosen), IsTiktokenFile);
   if (parts == ModelParts::kTokenizer && !chosen.empty()) return chosen;
   take(kConfigFiles);
   if (Has(paths, "adapter_config.json") && Has(paths, kAdapterFile)) {
@@ -123,7 +129,8 @@ absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std:
 
 bool IsWholeModel(const std::vector<std::string>& paths, ModelParts parts) {
   const bool tokenizer = Has(paths, "tokenizer.json") || Has(paths, "tokenizer.model") ||
-                         (Has(paths, "vocab.json") && Has(paths, "merges.txt"));
+                         (Has(paths, "vocab.json") && Has(paths, "merges.txt")) ||
+                         std::any_of(paths.begin(), paths.end(), IsTiktokenFile);
   // Without its configuration a tokenizer has no chat template.
   if (!tokenizer || !Has(paths, "tokenizer_config.json")) return false;
   if (parts == ModelParts::kTokenizer) return true;

@@ -52,17 +52,26 @@ std::unique_ptr<BpeModel> BpeModel::WithScores(const Vocabulary& vocabulary, std
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return scores[a] > scores[b]; });
-  model->score_rules_.resize(scores.size());
+  model->text_rules_.resize(scores.size());
   uint32_t rank = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i > 0 && scores[order[i]] != scores[order[i - 1]]) ++rank;  // equal scores, equal ranks
-    model->score_rules_[order[i]] = {rank, order[i]};
+    model->text_rules_[order[i]] = {rank, order[i]};
   }
   std::vector<Merge> results;  // any usable token may be a merge's result
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     if (usable[id]) results.push_back({id, id, id});
   }
   model->words_are_apart_ = model->MergesStayInWords(results);
+  return model;
+}
+
+std::unique_ptr<BpeModel> BpeModel::WithRanks(const Vocabulary& vocabulary) {
+  auto model =
+      std::unique_ptr<BpeModel>(new BpeModel(vocabulary, {.byte_level = true, .ignore_merges = true}));
+  model->text_rules_.resize(static_cast<size_t>(vocabulary.size()));
+  for (int32_t id = 0; id < vocabulary.size(); ++id) model->text_rules_[id] = {static_cast<uint32_t>(id), id};
+  model->FindWholePieces();
   return model;
 }
 
@@ -101,6 +110,12 @@ std::optional<int32_t> BpeModel::UsableToken(std::string_view text) const {
   return id;
 }
 
+std::optional<int32_t> BpeModel::WholePiece(std::string_view piece) const {
+  const auto found = whole_.find(piece);
+  if (found == whole_.end()) return std::nullopt;
+  return found->second;
+}
+
 void BpeModel::Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const {
   if (!words_are_apart_) return EncodeWord(piece, 0, scratch.merge, tokens);
   size_t begin = 0;
@@ -119,8 +134,8 @@ void BpeModel::EncodeWord(std::string_view word, uint32_t offset, MergeScratch& 
     tokens.push_back({token.id, offset + token.begin, offset + token.end});
   };
   if (options_.ignore_merges) {
-    const auto whole = whole_.find(word);
-    if (whole != whole_.end()) return append({whole->second, 0, static_cast<uint32_t>(word.size())});
+    const auto whole = WholePiece(word);
+    if (whole) return append({*whole, 0, static_cast<uint32_t>(word.size())});
   }
   const bool cached = word.size() <= WordCache::kMaxWordBytes;
   const uint64_t hash = cached ? TextHash()(word) : 0;
@@ -131,7 +146,7 @@ void BpeModel::EncodeWord(std::string_view word, uint32_t offset, MergeScratch& 
   }
   Split(word, scratch);
   MergeAll(word, scratch);
-  if (!score_rules_.empty()) ResolveUnknown(word, scratch);
+  if (!text_rules_.empty()) ResolveUnknown(word, scratch);
   const size_t before = tokens.size();
   for (const Symbol& symbol : scratch.symbols) {
     if (symbol.begin != symbol.end) tokens.push_back({symbol.id, symbol.begin, symbol.end});
@@ -190,7 +205,7 @@ void BpeModel::SplitCharacters(std::string_view word, std::vector<Symbol>& symbo
     if (id) {
       symbols.push_back({*id, begin, end});
       unknown_last = false;
-    } else if (!score_rules_.empty()) {
+    } else if (!text_rules_.empty()) {
       symbols.push_back({kNoToken, begin, end});  // may yet become part of a token
     } else if (options_.byte_fallback && AppendBytes(text, begin, end, symbols)) {
       unknown_last = false;
@@ -217,20 +232,21 @@ bool BpeModel::AppendBytes(std::string_view text, uint32_t begin, uint32_t end,
 }
 
 void BpeModel::MergeAll(std::string_view word, MergeScratch& scratch) const {
-  if (score_rules_.empty()) {
+  if (text_rules_.empty()) {
     MergeSymbols(scratch, [this](const Symbol& left, const Symbol& right) -> const MergeRule* {
       const auto rule = merges_.find(PairKey(left.id, right.id));
       return rule == merges_.end() ? nullptr : &rule->second;
     });
   } else {
     MergeSymbols(scratch, [this, word](const Symbol& left, const Symbol& right) -> const MergeRule* {
-      const auto id = UsableToken(word.substr(left.begin, right.end - left.begin));
-      return id ? &score_rules_[*id] : nullptr;
+      const std::string_view text = word.substr(left.begin, right.end - left.begin);
+      const auto id = options_.byte_level ? WholePiece(text) : UsableToken(text);
+      return id ? &text_rules_[*id] : nullptr;
     });
   }
 }
 
-// With scores, what became part of no token is resolved after the merges.
+// With rules by text, what became part of no token is resolved after the merges.
 void BpeModel::ResolveUnknown(std::string_view word, MergeScratch& scratch) const {
   std::vector<Symbol> resolved;
   resolved.reserve(scratch.symbols.size());

@@ -47,6 +47,9 @@ class BpeModel : public PieceModel {
   // (control, byte).
   static std::unique_ptr<BpeModel> WithScores(const Vocabulary& vocabulary, std::span<const float> scores,
                                               const std::vector<bool>& usable, BpeOptions options);
+  // As tiktoken: a piece that is a token is that token; two neighbours merge if their bytes are a token, the
+  // lowest id first. The vocabulary is in the byte-level alphabet and has each byte.
+  static std::unique_ptr<BpeModel> WithRanks(const Vocabulary& vocabulary);
 
   void Encode(std::string_view piece, ModelScratch& scratch, std::vector<WordToken>& tokens) const override;
 
@@ -64,11 +67,12 @@ class BpeModel : public PieceModel {
   void MergeAll(std::string_view word, MergeScratch& scratch) const;
   void ResolveUnknown(std::string_view word, MergeScratch& scratch) const;
   std::optional<int32_t> UsableToken(std::string_view text) const;
+  std::optional<int32_t> WholePiece(std::string_view piece) const;
 
   const Vocabulary& vocabulary_;
   BpeOptions options_;
   absl::flat_hash_map<uint64_t, MergeRule> merges_;  // by left id << 32 | right id; empty with scores
-  std::vector<MergeRule> score_rules_;               // by id of the result; empty with merges
+  std::vector<MergeRule> text_rules_;                // with scores or ranks: by id of the result; else empty
   std::vector<bool> usable_;                         // by id; empty: all
   std::array<int32_t, 256> byte_tokens_;             // the token of each byte, -1 where there is none
   std::vector<std::string> whole_texts_;  // keys of whole_, where they are not the vocabulary's texts

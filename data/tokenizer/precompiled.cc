@@ -55,11 +55,9 @@ class Precompiled : public Normalizer {
   // there is always a boundary, but for CR LF (UAX 29).
   static size_t PlainEnd(std::string_view text, size_t begin) {
     size_t end = begin;
-    while (end < text.size() && IsAscii(text[end])) ++end;
-    const bool all = end == text.size();
-    const size_t cr = text.substr(begin, end - begin).find("\r\n");
-    if (cr != text.npos) return begin + cr;
-    return all || end == begin ? end : end - 1;  // what comes next may join the last
+    while (end < text.size() && IsAscii(text[end]) && !text.substr(end).starts_with("\r\n")) ++end;
+    if (end == begin || end == text.size() || text[end] == '\r') return end;
+    return end - 1;  // what comes next may join the last
   }
   // The next boundary that is certain: between two bytes of ASCII.
   static size_t MixedEnd(std::string_view text, size_t begin) {

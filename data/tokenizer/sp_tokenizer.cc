@@ -209,9 +209,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePieceTokenizer(const std:
   std::string error;
   std::unique_ptr<SentencePiece> model = SentencePiece::Load(file.text(), error);
   if (model == nullptr) {
-    return DataError({.file = path.string(),
-                      .message = StrCat("not a SentencePiece model (", error, ")"),
-                      .hint = "models of other kinds (tiktoken's, say) need a tokenizer.json beside them"});
+    return DataError(
+        {.file = path.string(),
+         .message = StrCat("not a SentencePiece model (", error, ")"),
+         .expected = "a .model file of SentencePiece or tiktoken, a tokenizer.json or a .gguf file"});
   }
   const std::pair<std::optional<std::string>*, int32_t> roles[] = {{&config.bos, model->bos()},
                                                                    {&config.eos, model->eos()},

@@ -69,7 +69,8 @@ class Tokenizer {
   std::string chat_template_;
 };
 
-// From a Hugging Face directory (tokenizer.json, else tokenizer.model) or a .gguf file. Errors name the file.
+// From a folder (tokenizer.json, else tokenizer.model or .model.v3, else one .tiktoken file), a .gguf file,
+// or one of those files itself. A .model file may be SentencePiece's or tiktoken's. Errors name the file.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::filesystem::path& model);
 
 }  // namespace ftune

@@ -2,11 +2,16 @@
 #include <unicode/normalizer2.h>
 #include <unicode/unistr.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "data/tokenizer/normalizer.h"
 #include "data/tokenizer/utf8.h"
 
 namespace ftune {
 namespace {
+
+constexpr size_t kLongSegment = 256;  // bytes; no character of real text has so many marks
 
 bool IsAscii(std::string_view text) {
   size_t position = 0;
@@ -21,11 +26,7 @@ class UnicodeFormNormalizer : public Normalizer {
 
   bool Apply(const AlignedView& text, AlignedBuffer& out) const override {
     if (IsAscii(text.text)) return false;
-    UErrorCode status = U_ZERO_ERROR;
-    const icu::StringPiece all(text.text.data(),
-                               static_cast<int32_t>(std::min<size_t>(text.text.size(), INT32_MAX)));
-    if (text.text.size() <= INT32_MAX && form_->isNormalizedUTF8(all, status) && U_SUCCESS(status))
-      return false;
+    if (IsNormalized(text.text)) return false;
     size_t begin = 0;
     while (begin < text.text.size()) {
       const size_t end = SegmentEnd(text.text, begin);
@@ -36,6 +37,27 @@ class UnicodeFormNormalizer : public Normalizer {
   }
 
  private:
+  // False also where that would take too long to find out.
+  bool IsNormalized(std::string_view text) const {
+    if (text.size() > INT32_MAX || HasLongSegment(text)) return false;
+    UErrorCode status = U_ZERO_ERROR;
+    const icu::StringPiece all(text.data(), static_cast<int32_t>(text.size()));
+    return form_->isNormalizedUTF8(all, status) && U_SUCCESS(status);
+  }
+
+  // Whether there is a segment of 2 · kLongSegment bytes or more: one without an end in some window.
+  bool HasLongSegment(std::string_view text) const {
+    for (size_t window = 0; window + kLongSegment <= text.size(); window += kLongSegment) {
+      size_t position = window;
+      while (position < text.size() && (static_cast<uint8_t>(text[position]) & 0xC0) == 0x80) ++position;
+      bool boundary = false;
+      while (!boundary && position < window + kLongSegment)
+        boundary = form_->hasBoundaryBefore(static_cast<UChar32>(NextChar(text, &position)));
+      if (!boundary) return true;
+    }
+    return false;
+  }
+
   // The next place behind `begin` over which normalisation does not reach.
   size_t SegmentEnd(std::string_view text, size_t begin) const {
     size_t position = begin;
@@ -55,8 +77,9 @@ class UnicodeFormNormalizer : public Normalizer {
     // ASCII alone is in every form. ICU counts in 32 bits, which no segment of real text needs.
     if (from.size() == 1 || from.size() > INT32_MAX) return out.Copy(segment, 0, from.size());
     UErrorCode status = U_ZERO_ERROR;
-    const auto source =
+    auto source =
         icu::UnicodeString::fromUTF8(icu::StringPiece(from.data(), static_cast<int32_t>(from.size())));
+    if (from.size() > kLongSegment) source = InCanonicalOrder(source);
     std::string to;
     form_->normalize(source, status).toUTF8String(to);
     if (U_FAILURE(status) || to == from) return out.Copy(segment, 0, from.size());
@@ -81,6 +104,38 @@ class UnicodeFormNormalizer : public Normalizer {
     out.Append(std::string_view(to).substr(same_front, to.size() - same_front - same_back),
                segment.Span(same_front, from.size() - same_back));
     out.Copy(segment, from.size() - same_back, from.size());
+  }
+
+  // The text decomposed, its marks in order. ICU's own ordering takes time that grows with the square of the
+  // number of marks in a row; it has nothing left to do on what this gives, and the form is the same.
+  icu::UnicodeString InCanonicalOrder(const icu::UnicodeString& text) const {
+    struct Mark {
+      UChar32 character;
+      uint8_t combining_class;
+    };
+    std::vector<Mark> marks;  // in a row
+    icu::UnicodeString ordered;
+    const auto flush = [&] {
+      std::stable_sort(marks.begin(), marks.end(), [](const Mark& left, const Mark& right) {
+        return left.combining_class < right.combining_class;
+      });
+      for (const Mark& mark : marks) ordered.append(mark.character);
+      marks.clear();
+    };
+    const auto append = [&](UChar32 character) {
+      const uint8_t combining_class = form_->getCombiningClass(character);
+      if (combining_class == 0) flush();
+      marks.push_back({character, combining_class});
+      if (combining_class == 0) flush();
+    };
+    icu::UnicodeString parts;
+    for (int32_t i = 0; i < text.length(); i = text.moveIndex32(i, 1)) {
+      const UChar32 character = text.char32At(i);
+      if (!form_->getDecomposition(character, parts)) parts.setTo(character);
+      for (int32_t k = 0; k < parts.length(); k = parts.moveIndex32(k, 1)) append(parts.char32At(k));
+    }
+    flush();
+    return ordered;
   }
 
   const icu::Normalizer2* form_;

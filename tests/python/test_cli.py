@@ -230,6 +230,14 @@ def test_generate(case):
     assert sampled(1) == sampled(1)
     assert len({tuple(sampled(seed)) for seed in range(5)}) > 1
 
+    # Of any tokens, bytes in any order among them: what is printed while they come is their text.
+    for seed in range(3):
+        wild = ["generate", TINY, "--prompt", "x", "--temperature", 50, "--seed", seed, "--max-new-tokens", 60]
+        answer = json.loads(case.run(*wild, "--json").stdout)
+        ids = json.dumps(answer["tokens"])
+        assert case.run(*wild).stdout == answer["text"] + "\n"
+        assert case.run("tokenize", TINY, "--decode", text=ids).stdout == answer["text"]
+
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
@@ -387,6 +395,30 @@ def test_wrong_adapters(case):
     case.fails(2, "export", TINY, "--out", "m.gguf", "--format", "gguf", "--dtype", "q6_k", says=["--dtype", "q4_k"])
 
 
+def test_tokenize(case):
+    text = "<|im_start|>user\nna\u00efve \u4e00 \U0001f44d\n"
+    ids = json.loads(case.run("tokenize", TINY, text=text).stdout)
+    assert json.loads(case.run("tokenize", TINY / "tokenizer.json", text=text).stdout) == ids
+    assert json.loads(case.run("tokenize", TINY, text="").stdout) == []
+    assert case.run("tokenize", TINY, "--decode", "--special", text=json.dumps(ids)).stdout == text
+    assert case.run("tokenize", TINY, "--decode", text=json.dumps(ids)).stdout == text.removeprefix("<|im_start|>")
+    for wrong, found in (("no json", "JSON array"), ("", "JSON array"), ("{}", "JSON array"), ("[1, 2", "JSON array"),
+                         ("[0, 1.5]", "[1]: found 1.5"), ('["a"]', '[0]: found "a"'), ("[-1]", "found -1"),
+                         ("[0, 0, 320]", "[2]: found 320"), ("[99999999999999999999]", "[0]"), ("[[0]]", "array"),
+                         ("[" * 100000, "JSON array")):
+        case.fails(2, "tokenize", TINY, "--decode", text=wrong, says=["standard input", found])
+    case.fails(4, "tokenize", "nonesuch.json", text="x", says=["nonesuch.json", "no such file"])
+    tiktoken = case.folder / "other.tiktoken"
+    tiktoken.write_text("IQ== 0\n")
+    case.fails(4, "tokenize", tiktoken, text="x", says=["other.tiktoken", "byte 0"])
+    pieces = case.folder / "pieces.json"
+    pieces.write_text('{"model": {"type": "WordPiece", "vocab": {"a": 0}}}')
+    case.fails(4, "tokenize", pieces, text="x", says=["pieces.json", "WordPiece", "not supported"])
+    empty = case.folder / "empty.json"
+    empty.write_text("")
+    case.fails(4, "tokenize", empty, text="x", says=["empty.json"])
+
+
 def test_wrong_flags(case):
     case.fails(2, "generate", TINY, says=["--prompt"])
     case.fails(2, "generate", TINY, "--prompt", "x", "--chat", "y", says=["--prompt"])
@@ -395,7 +427,6 @@ def test_wrong_flags(case):
     case.fails(2, "generate", TINY, "--prompt", "x", "--max-new-tokens", "0", says=["--max-new-tokens"])
     case.fails(2, "generate", TINY, "--prompt", "x " * 5000, says=["tokens"])
     case.fails(2, "inspect", case.recipe(), "--sample", "99999", says=["--sample"])
-    case.fails(2, "tokenize", TINY, "--decode", text="no json", says=["standard input"])
     case.fails(2, "recipe", says=["--schema"])
     case.fails(2, says=["subcommand"])
 

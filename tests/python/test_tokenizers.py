@@ -1,4 +1,4 @@
-"""ftune's tokenizers beside the wheel `tokenizers`: the same ids and texts on real, changed and random text.
+"""ftune's tokenizers beside the wheels `tokenizers` and `sentencepiece`: the same ids and texts on real, changed and random text.
 
     python tests/python/test_tokenizers.py --tool build/release/tests/tokenize_lines --work /tmp/t [--megabytes 10]
 """
@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -15,10 +16,11 @@ from pathlib import Path
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from sentencepiece import SentencePieceProcessor  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
-from tokenizer_kinds import BUILT, material  # noqa: E402
-from tokenizer_texts import real_texts, texts  # noqa: E402
+from tokenizer_kinds import BUILT, material, sentence_piece_models  # noqa: E402
+from tokenizer_texts import long_texts, real_texts, texts  # noqa: E402
 
 
 def ours(tool, path, lines):
@@ -80,12 +82,42 @@ def compare(tool, name, path, wheel, seed, size, real):
     return wrong
 
 
+def compare_model(tool, name, path, seed, size, real):
+    """A SentencePiece model of BPE. (Unigram models with equal scores depend on the version of the library: by rounding.)"""
+    model = SentencePieceProcessor(model_file=str(path))
+    # Control symbols in text are text for the binding.
+    control = [model.id_to_piece(i) for i in range(model.get_piece_size()) if model.is_control(i) or model.is_unknown(i)]
+    lines = [text for text in texts(seed, size, real, []) if not any(token in text for token in control)]
+    wrong = 0
+    for text, got in zip(lines, ours(tool, path, lines), strict=True):
+        ids = model.encode(text)
+        decoded = model.decode(ids)
+        if got["ids"] == ids and got["decoded"] == got["streamed"] == decoded:
+            continue
+        wrong += 1
+        if wrong <= 3:
+            print(f"{name}: {text!r}\n  wheel {ids} {decoded!r}\n  ours  {got['ids']} {got['decoded']!r}")
+    print(f"{name}: {len(lines)} texts, {wrong} differ", flush=True)
+    return wrong
+
+
+def check_long_lines(tool, name, path):
+    """A megabyte in one line, of each kind. What grows with the square of the length takes minutes, else all are done in seconds."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+    lines = "".join(json.dumps(text) + "\n" for text in long_texts(1 << 20))
+    done = subprocess.run([tool, path, "1"], input=lines, text=True, capture_output=True, preexec_fn=limit)
+    print(f"{name}: {done.stdout.strip() or done.stderr or 'too much work'}", flush=True)
+    return done.returncode != 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", type=float, default=0.15, help="of text for each tokenizer")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--long", action="store_true", help="only lines of a megabyte, which need not be compared")
     parser.add_argument("names", nargs="*", help="some tokenizers only")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
@@ -100,10 +132,14 @@ def main():
         path = arguments.work / f"{name}.json"
         path.write_text(build(corpus).to_str())
         made[name] = (path, path.read_text())
+    if arguments.long:
+        return 1 if sum(check_long_lines(arguments.tool, name, path) for name, (path, _) in made.items()) else 0
     made.update((name, files) for name, files in material().items() if not arguments.names or name in arguments.names)
     size = int(arguments.megabytes * 1e6)
     wrong = sum(compare(arguments.tool, name, path, wheel, seed, size, real) for name, (path, wheel) in made.items())
-    print(f"{len(made)} tokenizers, {wrong} texts differ")
+    models = {name: path for name, path in sentence_piece_models().items() if not arguments.names or name in arguments.names}
+    wrong += sum(compare_model(arguments.tool, name, path, seed, size, real) for name, path in models.items())
+    print(f"{len(made) + len(models)} tokenizers, {wrong} texts differ")
     return 1 if wrong else 0
 
 

@@ -264,3 +264,9 @@ def material():
             continue
         found[name] = (path, json.dumps(readable_merges(data)))
     return found
+
+
+def sentence_piece_models():
+    """The SentencePiece models of BPE in ../shared/material, by name."""
+    paths = sorted((MATERIAL / "tokenizers" / "spm").rglob("*tokenizer*.model*"))
+    return {"/".join(path.relative_to(MATERIAL / "tokenizers").parts): path for path in paths}

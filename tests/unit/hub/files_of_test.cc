@@ -32,6 +32,8 @@ TEST_CASE("a model's files, and never pickles or the same weights twice") {
         Paths{"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"});
   CHECK(Model({"config.json", "model.safetensors", "tokenizer.model", "chat_template.jinja"},
               ModelParts::kTokenizer) == Paths{"chat_template.jinja", "tokenizer.model"});
+  CHECK(Model({"qwen.tiktoken", "tokenizer_config.json", "more/x.tiktoken"}, ModelParts::kTokenizer) ==
+        Paths{"qwen.tiktoken", "tokenizer_config.json"});
   CHECK(Model({"config.json", "pytorch_model.bin"})[0].find("pickles") != std::string::npos);
   CHECK(Model({"x.Q4.gguf"})[0].find("o/n/x.Q4.gguf") != std::string::npos);
   CHECK(Model({})[0].find("no model in safetensors") != std::string::npos);
@@ -47,6 +49,7 @@ TEST_CASE("whether files of an unknown repository are all of a model") {
   CHECK_FALSE(with({"config.json"}));
   CHECK_FALSE(with({"model.safetensors"}));
   CHECK(IsWholeModel(tokenizer, ModelParts::kTokenizer));
+  CHECK(IsWholeModel({"qwen.tiktoken", "tokenizer_config.json"}, ModelParts::kTokenizer));
   CHECK_FALSE(IsWholeModel({"tokenizer.json"}, ModelParts::kTokenizer));
   CHECK_FALSE(IsWholeModel({"config.json", "model.safetensors"}, ModelParts::kAll));
   const Paths shards = {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors"};

@@ -2,46 +2,19 @@
 // (tests/golden/tokenizer_golden.py), and what they make of texts.
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
-#include "base/json_file.h"
-#include "base/strings.h"
 #include "data/tokenizer/gguf_pre_tokenizer.h"
 #include "data/tokenizer/tokenizer.h"
-#include "tests/unit/base/temp_folder.h"
+#include "data/tokenizer/utf8.h"
+#include "tests/unit/tokenizer/fixtures.h"
 
 namespace ftune {
 namespace {
 
 using nlohmann::json;
-
-json Fixture(const std::string& name) {
-  auto fixture = ReadJsonFile(StrCat(FTUNE_SOURCE_DIR, "/tests/golden/tokenizer/", name, ".json"));
-  REQUIRE_MESSAGE(fixture.ok(), std::string(fixture.status().message()));
-  return *std::move(fixture);
-}
-
-std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path) {
-  auto tokenizer = LoadTokenizer(path);
-  REQUIRE_MESSAGE(tokenizer.ok(), std::string(tokenizer.status().message()));
-  return *std::move(tokenizer);
-}
-
-std::string FromBase64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == kDigits.npos) break;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count >= 8) bytes.push_back(static_cast<char>(bits >> (count -= 8)));
-  }
-  return bytes;
-}
 
 // The wheels give a part of a character the place of the whole, and what was put before the text that of its
 // first character; we are exact. So a span lies in the wheel's, and together they leave out nothing.
@@ -67,9 +40,7 @@ void CheckSpans(const std::string& text, const Encoding& encoding, const json& w
 void CheckFixture(const std::string& name, bool drops_text = false) {
   CAPTURE(name);
   const json fixture = Fixture(name);
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.json", fixture["tokenizer"].dump());
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   CHECK(fixture["cases"].size() > 20);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
@@ -82,6 +53,44 @@ void CheckFixture(const std::string& name, bool drops_text = false) {
     CHECK(tokenizer->Decode(encoding.ids, false) == entry["decoded"].get<std::string>());
     CHECK(tokenizer->Decode(encoding.ids, true) == entry["decoded_plain"].get<std::string>());
     CHECK(tokenizer->Encode(text).ids == encoding.ids);  // the second time from the cache
+  }
+}
+
+// What a decoder gives out for one id after another: whole characters, in all what Decode gives.
+void CheckStream(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
+  const auto decoder = tokenizer.MakeDecoder(skip_special);
+  std::string streamed;
+  size_t broken = 0;
+  const auto take = [&](const std::string& text) {
+    size_t bad = 0;
+    ValidUtf8Prefix(text, 0, &bad);
+    broken += bad;
+    streamed += text;
+  };
+  for (const int32_t id : ids) take(decoder->Push(id));
+  take(decoder->Finish());
+  CHECK(broken == 0);
+  CHECK(streamed == tokenizer.Decode(ids, skip_special));
+}
+
+TEST_CASE("text comes in whole characters, id by id, from texts and from any ids") {
+  for (const char* name :
+       {"falcon", "gpt2", "llama2", "llama3", "metaspace_first", "qwen", "smollm", "sentencepiece"}) {
+    CAPTURE(name);
+    const json fixture = Fixture(name);
+    const auto tokenizer = LoadFixture(fixture);
+    for (const json& entry : fixture["cases"]) {
+      CheckStream(*tokenizer, tokenizer->Encode(entry["text"].get<std::string>()).ids, false);
+    }
+    std::mt19937 random(7);
+    for (int i = 0; i < 200; ++i) {
+      std::vector<int32_t> ids(random() % 30);
+      // Bytes come first in all of these vocabularies: among few ids, characters are cut everywhere.
+      const int64_t most =
+          i % 2 == 0 ? tokenizer->vocab_size() : std::min<int64_t>(tokenizer->vocab_size(), 260);
+      for (int32_t& id : ids) id = static_cast<int32_t>(random() % most);
+      CheckStream(*tokenizer, ids, i % 3 == 0);
+    }
   }
 }
 
@@ -103,9 +112,7 @@ TEST_CASE("words with unknown characters equal the wheel's") { CheckFixture("unk
 
 TEST_CASE("byte-level spans are exactly the bytes of their tokens") {
   const json fixture = Fixture("gpt2");
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.json", fixture["tokenizer"].dump());
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
     const Encoding encoding = tokenizer->Encode(text);
@@ -123,9 +130,7 @@ TEST_CASE("byte-level spans are exactly the bytes of their tokens") {
 
 TEST_CASE("a SentencePiece model equals the library's own binding") {
   const json fixture = Fixture("sentencepiece");
-  TempFolder folder;
-  WriteBytes(folder / "tokenizer.model", FromBase64(fixture["model"].get<std::string>()));
-  const auto tokenizer = Load(folder.path());
+  const auto tokenizer = LoadFixture(fixture);
   CHECK(fixture["cases"].size() > 15);
   for (const json& entry : fixture["cases"]) {
     const std::string text = entry["text"];
@@ -191,8 +196,8 @@ TEST_CASE("each pre-tokenizer that GGUF files name can be made") {
 TEST_CASE("control symbols of a SentencePiece model are cut out of the text") {
   const json fixture = Fixture("sentencepiece");
   TempFolder folder;
-  WriteBytes(folder / "tokenizer.model", FromBase64(fixture["model"].get<std::string>()));
-  const auto tokenizer = Load(folder.path());
+  WriteFixture(fixture, folder);
+  const auto tokenizer = Loaded(LoadTokenizer(folder.path()));
   const int32_t start = *tokenizer->TokenToId("<|im_start|>");
   const Encoding parsed = tokenizer->Encode("<|im_start|>a b");
   REQUIRE(parsed.ids.size() > 1);
@@ -214,13 +219,17 @@ TEST_CASE("control symbols of a SentencePiece model are cut out of the text") {
   // Not legacy: only the first text has a space put before it.
   WriteBytes(folder / "tokenizer_config.json",
              R"({"legacy": false, "add_bos_token": false, "add_eos_token": true})");
-  const auto modern = Load(folder.path());
+  const auto modern = Loaded(LoadTokenizer(folder.path()));
   CHECK(modern->Encode("a<|im_end|>a").ids != tokenizer->Encode("a<|im_end|>a").ids);
   const Encoding turns = modern->Encode("a<|im_end|> a", {.add_special_tokens = true});
   CHECK(turns.ids.back() == modern->special().eos->id);
   CHECK(turns.spans.back() == TextSpan{13, 13});
   CHECK(turns.ids.front() != modern->special().bos->id);
   CHECK(modern->Decode(turns.ids, true) == "a a");
+
+  // Mistral's name for it.
+  std::filesystem::rename(folder / "tokenizer.model", folder / "tokenizer.model.v3");
+  CHECK(Loaded(LoadTokenizer(folder.path()))->Encode("a b").ids == modern->Encode("a b").ids);
 }
 
 }  // namespace

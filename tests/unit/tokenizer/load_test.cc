@@ -7,7 +7,7 @@
 
 #include "data/tokenizer/tokenizer.h"
 #include "tests/unit/base/gguf_builder.h"
-#include "tests/unit/base/temp_folder.h"
+#include "tests/unit/tokenizer/fixtures.h"
 
 namespace ftune {
 namespace {
@@ -40,11 +40,6 @@ struct Loader {
   }
   absl::Status Error(const json& tokenizer) { return (*this)(tokenizer).status(); }
 };
-
-std::unique_ptr<Tokenizer> Loaded(absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer) {
-  REQUIRE_MESSAGE(tokenizer.ok(), std::string(tokenizer.status().message()));
-  return *std::move(tokenizer);
-}
 
 TEST_CASE("a tokenizer.json is read") {
   Loader load;

@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,16 +12,10 @@
 #include "base/json_file.h"
 #include "base/strings.h"
 #include "data/tokenizer/tokenizer.h"
-#include "tests/unit/base/temp_folder.h"
+#include "tests/unit/tokenizer/fixtures.h"
 
 namespace ftune {
 namespace {
-
-std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path) {
-  auto tokenizer = LoadTokenizer(path);
-  REQUIRE_MESSAGE(tokenizer.ok(), std::string(tokenizer.status().message()));
-  return *std::move(tokenizer);
-}
 
 std::vector<std::string> SplitAt(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
@@ -32,16 +27,10 @@ std::vector<std::string> SplitAt(const std::string& text, const std::string& sep
   return parts;
 }
 
-// llama.cpp's test vectors: texts in .inp, a line of ids for each in .out.
-void CheckVectors(std::string_view tokenizer_name, const std::string& vectors) {
-  const auto path = Material(StrCat("tokenizers/", tokenizer_name));
-  const auto input = Material(StrCat("tokenizers/llamacpp_vocab/ggml-vocab-", vectors, ".gguf.inp"));
-  const auto output = Material(StrCat("tokenizers/llamacpp_vocab/ggml-vocab-", vectors, ".gguf.out"));
-  if (!path || !input || !output) return;
-  CAPTURE(*path);
-  const auto tokenizer = Load(*path);
-  const auto texts = SplitAt(ReadBytes(*input), "\n__ggml_vocab_test__\n");
-  const auto lines = SplitAt(ReadBytes(*output), "\n");
+// llama.cpp's test vectors: texts in .inp, a line of ids for each in .out. Gives their number.
+size_t CheckVectors(const Tokenizer& tokenizer, const std::filesystem::path& input) {
+  const auto texts = SplitAt(ReadBytes(input), "\n__ggml_vocab_test__\n");
+  const auto lines = SplitAt(ReadBytes(std::filesystem::path(input).replace_extension(".out")), "\n");
   REQUIRE(texts.size() > 40);
   REQUIRE(lines.size() >= texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -49,7 +38,7 @@ void CheckVectors(std::string_view tokenizer_name, const std::string& vectors) {
     std::istringstream line(lines[i]);
     std::vector<int32_t> expected;
     for (int32_t id; line >> id;) expected.push_back(id);
-    const Encoding encoding = tokenizer->Encode(texts[i]);
+    const Encoding encoding = tokenizer.Encode(texts[i]);
     CHECK(encoding.ids == expected);
     int64_t done = 0;
     for (const TextSpan& span : encoding.spans) {
@@ -58,24 +47,58 @@ void CheckVectors(std::string_view tokenizer_name, const std::string& vectors) {
     }
     CHECK(done == static_cast<int64_t>(texts[i].size()));
   }
+  return texts.size();
 }
 
-TEST_CASE("llama.cpp's vectors, by GGUF vocabularies") {
-  CheckVectors("llamacpp_vocab/ggml-vocab-gpt-2.gguf", "gpt-2");
-  CheckVectors("llamacpp_vocab/ggml-vocab-llama-spm.gguf", "llama-spm");
-  CheckVectors("llamacpp_vocab/ggml-vocab-phi-3.gguf", "phi-3");
+TEST_CASE("every vector of llama.cpp's, by each kind of file that has its tokenizer") {
+  const auto folder = Material("tokenizers/llamacpp_vocab");
+  if (!folder) return;
+  const std::map<std::string, std::vector<const char*>> tokenizers = {
+      {"gpt-2", {"gpt2/tokenizer.derived.json", "llamacpp_vocab/ggml-vocab-gpt-2.gguf"}},
+      {"llama-bpe", {"npm_big/llama3"}},
+      {"llama-spm",
+       {"hf_json/llama2", "llamacpp_vocab/ggml-vocab-llama-spm.gguf", "spm/llama2_tokenizer.model"}},
+      {"phi-3", {"hf_json/phi-3-mini", "llamacpp_vocab/ggml-vocab-phi-3.gguf"}},
+      {"qwen2", {"npm_big/qwen3"}}};
+  size_t files = 0, vectors = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
+    if (entry.path().extension() != ".inp") continue;
+    std::string name = entry.path().stem().stem().string();  // ggml-vocab-NAME.gguf.inp
+    name.erase(0, std::string_view("ggml-vocab-").size());
+    CAPTURE(name);
+    ++files;
+    REQUIRE(tokenizers.contains(name));
+    for (const char* file : tokenizers.at(name)) {
+      const auto path = Material(StrCat("tokenizers/", file));
+      if (!path) continue;
+      CAPTURE(*path);
+      vectors += CheckVectors(*Loaded(LoadTokenizer(*path)), entry.path());
+    }
+  }
+  MESSAGE(vectors, " vectors of ", files, " files");
+  CHECK(files == 5);
+  CHECK(vectors == 423);
 }
 
-TEST_CASE("llama.cpp's vectors, by tokenizer.json") {
-  CheckVectors("gpt2/tokenizer.derived.json", "gpt-2");
-  CheckVectors("npm_big/llama3", "llama-bpe");
-  CheckVectors("npm_big/qwen3", "qwen2");
-  CheckVectors("hf_json/llama2", "llama-spm");
-  CheckVectors("hf_json/phi-3-mini", "phi-3");
-}
-
-TEST_CASE("llama.cpp's vectors, by SentencePiece model") {
-  CheckVectors("spm/llama2_tokenizer.model", "llama-spm");
+TEST_CASE("one tokenizer in several kinds of files gives the same ids") {
+  const auto texts = Material("datasets/oasst/en_100_tree.jsonl");
+  if (!texts) return;
+  const std::string text = ReadBytes(*texts);
+  const std::vector<std::vector<const char*>> same = {
+      {"hf_json/llama2", "llamacpp_vocab/ggml-vocab-llama-spm.gguf", "spm/llama2_tokenizer.model"},
+      {"gpt2/tokenizer.derived.json", "llamacpp_vocab/ggml-vocab-gpt-2.gguf"},
+      {"hf_json/phi-3-mini", "llamacpp_vocab/ggml-vocab-phi-3.gguf"}};
+  for (const auto& files : same) {
+    std::vector<int32_t> ids;
+    for (const char* file : files) {
+      const auto path = Material(StrCat("tokenizers/", file));
+      if (!path) continue;
+      CAPTURE(*path);
+      Encoding encoding = Loaded(LoadTokenizer(*path))->Encode(text);
+      if (!ids.empty()) CHECK(encoding.ids == ids);
+      ids = std::move(encoding.ids);
+    }
+  }
 }
 
 TEST_CASE("byte-level text comes back") {
@@ -84,7 +107,7 @@ TEST_CASE("byte-level text comes back") {
     const auto path = Material(name);
     const auto file = Material("datasets/oasst/en_100_tree.jsonl");
     if (!path || !file) continue;
-    const auto tokenizer = Load(*path);
+    const auto tokenizer = Loaded(LoadTokenizer(*path));
     const std::string text = ReadBytes(*file);
     const Encoding encoding = tokenizer->Encode(text);
     CHECK(tokenizer->Decode(encoding.ids, false) == text);
@@ -97,52 +120,48 @@ TEST_CASE("byte-level text comes back") {
   }
 }
 
-TEST_CASE("axolotl's tokenized conversation decodes to what Llama 2's tokenizer encodes again") {
-  const auto file = Material("tokenizers/vectors/axolotl_conversation/conversation.tokenized.json");
-  const auto path = Material("tokenizers/hf_json/llama2");
-  if (!file || !path) return;
-  const auto tokenizer = Load(*path);
-  const auto json = ReadJsonFile(*file);
-  REQUIRE(json.ok());
-  const auto ids = (*json)["input_ids"].get<std::vector<int32_t>>();
-  REQUIRE(ids.size() > 100);
-  // Turns are encoded on their own and ended by EOS: take each apart.
-  std::vector<int32_t> turn;
-  int turns = 0;
+// Turns were encoded on their own and ended by EOS; some end in padding.
+std::vector<std::vector<int32_t>> Turns(const std::vector<int32_t>& ids) {
+  std::vector<std::vector<int32_t>> turns(1);
   for (const int32_t id : ids) {
     if (id > 2) {
-      turn.push_back(id);
-      continue;
+      turns.back().push_back(id);
+    } else if (!turns.back().empty()) {
+      turns.emplace_back();
     }
-    if (turn.size() > 1) {
-      CHECK(tokenizer->Encode(tokenizer->Decode(turn, false)).ids == turn);
-      ++turns;
-    }
-    turn.clear();
   }
-  CHECK(turns > 1);
+  turns.pop_back();
+  return turns;
 }
 
-TEST_CASE("a megabyte without a space") {
-  std::string text;
-  for (uint64_t i = 0; text.size() < 1 << 20; ++i)
-    text.push_back(static_cast<char>('a' + (i * i * 7 + i / 3) % 26));
-  for (const std::string_view name :
-       {"tokenizers/hf_json/llama2", "tokenizers/llamacpp_vocab/ggml-vocab-llama-spm.gguf",
-        "tokenizers/npm_big/llama3"}) {
-    const auto path = Material(name);
-    if (!path) continue;
-    const auto tokenizer = Load(*path);
-    const auto start = std::chrono::steady_clock::now();
-    const Encoding encoding = tokenizer->Encode(text);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));  // n² would take hours
-    CHECK(tokenizer->Decode(encoding.ids, false) == text);
+TEST_CASE("axolotl's tokenized conversations decode to what Llama 2's tokenizer encodes again") {
+  const auto folder = Material("tokenizers/vectors/axolotl_conversation");
+  const auto path = Material("tokenizers/hf_json/llama2");
+  if (!folder || !path) return;
+  const auto tokenizer = Loaded(LoadTokenizer(*path));
+  const auto conversation = ReadJsonFile(*folder / "conversation.json");
+  REQUIRE(conversation.ok());
+  for (const char* name : {"conversation.tokenized.json", "conversation.tokenized_llama2chat.json"}) {
+    CAPTURE(name);
+    const auto json = ReadJsonFile(*folder / name);
+    REQUIRE(json.ok());
+    const auto turns = Turns((*json)["input_ids"].get<std::vector<int32_t>>());
+    CHECK(turns.size() == 6);
+    std::string text;
+    for (const auto& turn : turns) {
+      text += tokenizer->Decode(turn, false);
+      CHECK(tokenizer->Encode(tokenizer->Decode(turn, false)).ids == turn);
+    }
+    for (const auto& message : (*conversation)["conversations"]) {
+      CAPTURE(message["value"].get<std::string>());
+      CHECK(Contains(text, message["value"].get<std::string>()));
+    }
   }
 }
 
 TEST_CASE("other models are refused by name") {
   if (const auto path = Material("tokenizers/spm/sp_test_model.model")) {
-    CHECK(Load(*path)->vocab_size() == 1000);
+    CHECK(Loaded(LoadTokenizer(*path))->vocab_size() == 1000);
   }
   if (const auto path = Material("tokenizers/hf_json/added-tokens")) {
     CHECK(NotSaid(LoadTokenizer(*path).status(), "tokenizer.json", "model.merges") == "");

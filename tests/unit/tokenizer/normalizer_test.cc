@@ -31,6 +31,17 @@ TEST_CASE("Unicode forms") {
   CHECK(Run("\u00E9\uFB01", MakeUnicodeForm(UnicodeForm::kNfkd)).text == "e\u0301fi");
   CHECK(Run("\u1112\u1161\u11AB", MakeUnicodeForm(UnicodeForm::kNfc)).text == "\uD55C");
   CHECK(Run("a\u0301\u0323", MakeUnicodeForm(UnicodeForm::kNfc)).text == "\u1EA1\u0301");  // reordered
+  // The same for many marks, which are ordered otherwise.
+  std::string mixed = "x\uFB01e", below, above;
+  for (int i = 0; i < 500; ++i) {
+    mixed += "\u0301\u0323";
+    if (i > 0) below += "\u0323";
+    above += "\u0301";
+  }
+  mixed += "\u00E9";
+  CHECK(Run(mixed, MakeUnicodeForm(UnicodeForm::kNfc)).text == "x\uFB01\u1EB9" + below + above + "\u00E9");
+  CHECK(Run(mixed, MakeUnicodeForm(UnicodeForm::kNfkc)).text == "xfi\u1EB9" + below + above + "\u00E9");
+  CHECK(Run(mixed, MakeUnicodeForm(UnicodeForm::kNfd)).text == "x\uFB01e\u0323" + below + above + "e\u0301");
   CHECK(Run("plain", MakeUnicodeForm(UnicodeForm::kNfd)).text == "plain");
 }
 
