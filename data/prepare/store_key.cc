@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 5> kTokenizerFiles = {".json", ".jinja", ".model", ".txt", ".tiktoken"};
+constexpr std::array<const char*, 6> kTokenizerFiles = {".json", ".jinja",    ".model",
+                                                        ".v3",   ".tiktoken", ".txt"};
 
 std::string Dump(const ordered_json& json) {
   return json.dump(1, ' ', false, ordered_json::error_handler_t::replace);

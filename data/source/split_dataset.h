@@ -13,9 +13,9 @@ struct TrainAndEvaluation {
   Dataset evaluation;  // empty where nothing was asked for
 };
 
-// Takes rows for evaluation: a share of all possible rows (`size` < 1), so of these about as many; or a count:
-// those with the smallest hashes, and a few more where equal rows stand at the border. 0: none. All samples of
-// a row stay together. An error where one of the two sides would be left without rows.
+// Takes rows for evaluation: a share of all possible rows (`size` < 1), so of these about as many; or a
+// count: those with the smallest hashes, and a few more where equal rows stand at the border. 0: none. All
+// samples of a row stay together. An error where one of the two sides would be left without rows.
 absl::StatusOr<TrainAndEvaluation> SplitDataset(Dataset dataset, double size);
 
 // Leaves of each entry at most max_samples samples: those of the rows with the smallest hashes (of another
