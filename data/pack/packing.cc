@@ -1,8 +1,12 @@
 #include "data/pack/packing.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <utility>
 #include <vector>
+
+#include "data/pack/slack_packer.h"
 
 namespace ftune {
 namespace {
@@ -37,6 +41,36 @@ void Group(const std::vector<uint32_t>& pack_of, int64_t packs, ByPack& result) 
   }
 }
 
+// How often the search for a pack's samples may turn back. More is not always better: it uses up early what
+// would fit well later.
+constexpr std::array<int64_t, 2> kSearchTurns = {100, 1000};
+
+// The packs of a window: best fit, or where that is not the least number that so many tokens need, the best
+// of it and of searches. pack_of, of WindowPacker::Pack.
+class BestPacker {
+ public:
+  explicit BestPacker(int64_t capacity) : capacity_(capacity), best_fit_(capacity), search_(capacity) {}
+
+  int64_t Pack(std::span<const int32_t> lengths, std::vector<uint32_t>& pack_of) {
+    int64_t packs = best_fit_.Pack(lengths, pack_of);
+    const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    for (const int64_t turns : kSearchTurns) {
+      if ((packs - 1) * capacity_ < tokens) break;  // fewer do not hold them
+      const int64_t other = search_.Pack(lengths, turns, other_);
+      if (other >= packs) continue;
+      packs = other;
+      std::swap(pack_of, other_);
+    }
+    return packs;
+  }
+
+ private:
+  int64_t capacity_;
+  WindowPacker best_fit_;
+  SlackPacker search_;
+  std::vector<uint32_t> other_;
+};
+
 }  // namespace
 
 int64_t WindowPacker::Pack(std::span<const int32_t> lengths, std::vector<uint32_t>& pack_of) {
@@ -66,7 +100,7 @@ PackList PlanPacks(std::span<const int32_t> lengths, std::span<const uint32_t> o
                    RandomSequence* random, int64_t window) {
   PackList list;
   list.Reserve(static_cast<int64_t>(order.size()));
-  WindowPacker packer(capacity);
+  BestPacker packer(capacity);
   std::vector<int32_t> window_lengths;
   std::vector<uint32_t> pack_of, turns;
   ByPack by_pack;

@@ -32,7 +32,9 @@ class WindowPacker {
   std::vector<uint64_t> by_length_;
 };
 
-// Packs samples order[0], order[1], … of lengths[order[i]] tokens, none above `capacity`, window by window.
+// Packs samples order[0], order[1], … of lengths[order[i]] tokens, none above `capacity`, window by window:
+// by best-fit decreasing, or where that takes more packs than the tokens need, by a search (SlackPacker), if
+// that takes fewer.
 // Each entry of `order` comes exactly once. With `random` the packs of a window stand in a random order;
 // without, in that of their longest samples.
 PackList PlanPacks(std::span<const int32_t> lengths, std::span<const uint32_t> order, int64_t capacity,

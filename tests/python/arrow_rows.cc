@@ -35,6 +35,7 @@ absl::Status PrintRows(const std::string& file, bool count) {
     rows += block->rows.size();
     bytes += block->bytes.size();
     for (size_t i = 0; i < block->rows.size() && !count; ++i) {
+      if (const auto bad = block->bad_rows.find(i); bad != block->bad_rows.end()) return bad->second;
       const std::string_view text = block->text(i);
       std::printf("%lld\t%.*s\n", static_cast<long long>(block->rows[i].line), static_cast<int>(text.size()),
                   text.data());

@@ -123,6 +123,58 @@ TEST_CASE("as many packs as best-fit decreasing makes, whatever the order") {
   }
 }
 
+// The fewest packs, by trying all: `rooms` of packs that are open.
+int64_t FewestPacks(const std::vector<int32_t>& lengths, size_t next, std::vector<int64_t>& rooms,
+                    int64_t capacity) {
+  if (next == lengths.size()) return static_cast<int64_t>(rooms.size());
+  int64_t fewest = INT64_MAX;
+  for (size_t pack = 0; pack <= rooms.size(); ++pack) {
+    const bool opened = pack == rooms.size();
+    if (opened) rooms.push_back(capacity);
+    if (rooms[pack] >= lengths[next]) {
+      rooms[pack] -= lengths[next];
+      fewest = std::min(fewest, FewestPacks(lengths, next + 1, rooms, capacity));
+      rooms[pack] += lengths[next];
+    }
+    if (opened) {
+      rooms.pop_back();
+      break;
+    }
+  }
+  return fewest;
+}
+
+TEST_CASE("never more packs than best fit; of few samples nearly always the fewest") {
+  RandomSequence random(15, 16);
+  int64_t best_fit_wasted = 0, wasted = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto capacity = static_cast<int64_t>(20 + random.Below(80));
+    std::vector<int32_t> lengths(8);
+    for (int32_t& length : lengths) length = static_cast<int32_t>(1 + random.Below(capacity * 2 / 3));
+    std::vector<int64_t> rooms;
+    const int64_t fewest = FewestPacks(lengths, 0, rooms, capacity);
+    const int64_t best_fit = SlowBestFitDecreasing(lengths, capacity);
+    const PackList packs = PlanPacks(lengths, Order(lengths.size()), capacity, nullptr);
+    CheckPacks(packs, lengths, capacity);
+    CHECK(packs.size() >= fewest);
+    CHECK(packs.size() <= best_fit);
+    wasted += packs.size() - fewest;
+    best_fit_wasted += best_fit - fewest;
+  }
+  CHECK(best_fit_wasted >= 4);
+  CHECK(wasted * 2 <= best_fit_wasted);
+}
+
+TEST_CASE("where best fit leaves room for what does not fit, the search does not") {
+  const std::vector<int32_t> lengths = Lengths(7000, 180, 0.4, 512);  // three samples a pack
+  const PackList packs = PlanPacks(lengths, Order(lengths.size()), 512, nullptr);
+  const double fill = CheckPacks(packs, lengths, 512);
+  const int64_t best_fit = SlowBestFitDecreasing(lengths, 512);
+  INFO("fill ", fill, ", packs ", packs.size(), ", best fit ", best_fit);
+  CHECK(fill >= 0.995);
+  CHECK(packs.size() < best_fit);
+}
+
 TEST_CASE("the order of packs is random within a window, and windows keep theirs") {
   const std::vector<int32_t> lengths = Lengths(30000, 250, 0.8, 2048);
   const std::vector<uint32_t> order = Order(lengths.size());
