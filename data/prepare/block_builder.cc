@@ -10,13 +10,14 @@ namespace {
 
 void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t row_hash, TokenBlock& to) {
   to.report.truncated_rows += built.truncated;
-  to.report.split_rows += built.samples.size() > 1;
+  to.report.split_rows += built.split;
   to.report.audit.Merge(built.audit);
   for (const DroppedSample& dropped : built.dropped) {
     const std::string reason(DropReasonName(dropped.reason));
     ++to.report.dropped[reason];
     to.dropped.push_back({place, row, reason, dropped.tokens, ""});
   }
+  if (built.split) to.dropped.push_back({place, row, kSplit, built.tokens, ""});
   if (built.truncated) to.dropped.push_back({place, row, kTruncated, built.tokens, ""});
   for (const Sample& sample : built.samples) to.Add(sample, row, row_hash);
 }

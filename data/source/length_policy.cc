@@ -30,7 +30,11 @@ void Truncate(Sample& sample, const LengthPolicy& policy) {
   cut(sample.trained);
 }
 
-FittedSample Dropped(DropReason reason) { return {.dropped = reason}; }
+FittedSample Dropped(DropReason reason, int64_t tokens) {
+  FittedSample fitted;
+  fitted.dropped.push_back({reason, tokens});
+  return fitted;
+}
 
 FittedSample Kept(Sample sample, bool truncated) {
   FittedSample fitted{.truncated = truncated};
@@ -54,7 +58,8 @@ std::string_view DropReasonName(DropReason reason) {
 
 absl::StatusOr<FittedSample> FitLength(Sample sample, RowFormat format, const LengthPolicy& policy,
                                        const RowPlace& place) {
-  if (sample.trained_tokens() == 0) return Dropped(DropReason::kNothingTrained);
+  const int64_t tokens = sample.size();
+  if (sample.trained_tokens() == 0) return Dropped(DropReason::kNothingTrained, tokens);
   if (sample.size() <= policy.sequence_len) return Kept(std::move(sample), /*truncated=*/false);
   ExcessTokens excess = policy.excess;
   if (excess == ExcessTokens::kAuto) {
@@ -66,22 +71,26 @@ absl::StatusOr<FittedSample> FitLength(Sample sample, RowFormat format, const Le
                               .expected = StrCat("at most data.sequence_len, ", policy.sequence_len),
                               .hint = "raise it, or choose another data.excess_length_strategy"});
     case ExcessTokens::kSplit: {
-      FittedSample fitted;
+      FittedSample fitted{.split = true};
       for (Sample& piece : Split(sample, policy.sequence_len)) {
-        if (piece.trained_tokens() > 0) fitted.samples.push_back(std::move(piece));
+        if (piece.trained_tokens() > 0) {
+          fitted.samples.push_back(std::move(piece));
+        } else {
+          fitted.dropped.push_back({DropReason::kNothingTrained, piece.size()});
+        }
       }
       return fitted;
     }
     case ExcessTokens::kTruncate:
       Truncate(sample, policy);
       if (sample.trained_tokens() == 0) {
-        FittedSample fitted = Dropped(DropReason::kAnswerTruncated);
+        FittedSample fitted = Dropped(DropReason::kAnswerTruncated, tokens);
         fitted.truncated = true;
         return fitted;
       }
       return Kept(std::move(sample), /*truncated=*/true);
     default:
-      return Dropped(DropReason::kTooLong);
+      return Dropped(DropReason::kTooLong, tokens);
   }
 }
 

@@ -42,10 +42,18 @@ enum class DropReason {
 };
 std::string_view DropReasonName(DropReason reason);  // too_long, nothing_trained, answer_truncated
 
+struct DroppedSample {
+  DropReason reason = DropReason::kTooLong;
+  int64_t tokens = 0;
+
+  bool operator==(const DroppedSample&) const = default;
+};
+
 struct FittedSample {
-  std::vector<Sample> samples;  // each with at least one trained token; empty exactly where `dropped` is set
-  std::optional<DropReason> dropped;
+  std::vector<Sample> samples;         // each with at least one trained token
+  std::vector<DroppedSample> dropped;  // the whole, or pieces of a split; never empty where `samples` is
   bool truncated = false;
+  bool split = false;
 };
 
 // `format` is that of the sample's row. An error, which has the row's place, is that of kError.

@@ -100,6 +100,7 @@ absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, RowFor
     std::move(built.dropped.begin(), built.dropped.end(), std::back_inserter(whole.dropped));
     whole.tokens += built.tokens;
     whole.truncated = whole.truncated || built.truncated;
+    whole.split = whole.split || built.split;
   }
   return whole;
 }
@@ -151,8 +152,9 @@ absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, 
                                .bos = bos ? std::optional(bos->id) : std::nullopt};
   FTUNE_ASSIGN_OR_RETURN(FittedSample fitted, FitLength(std::move(sample), format, policy, place));
   built.samples = std::move(fitted.samples);
-  if (fitted.dropped) built.dropped.push_back({*fitted.dropped, built.tokens});
+  built.dropped = std::move(fitted.dropped);
   built.truncated = fitted.truncated;
+  built.split = fitted.split;
   return built;
 }
 

@@ -28,17 +28,13 @@ struct SampleOptions {
   TruncationSide truncation_side = TruncationSide::kRight;
 };
 
-struct DroppedSample {
-  DropReason reason = DropReason::kTooLong;
-  int64_t tokens = 0;
-};
-
 // A row makes one sample before the length policy, but for a conversation that is split by turns.
 struct BuiltRow {
   std::vector<Sample> samples;         // each with at least one trained token
   std::vector<DroppedSample> dropped;  // never empty where `samples` is
   int64_t tokens = 0;                  // before the length policy
   bool truncated = false;
+  bool split = false;  // for its length
   AuditCounts audit;
 };
 

@@ -14,7 +14,7 @@ namespace ftune {
 struct DataReport {
   int64_t rows = 0;
   int64_t truncated_rows = 0;
-  int64_t split_rows = 0;                  // became more than one sample
+  int64_t split_rows = 0;                  // by the length policy
   std::map<std::string, int64_t> dropped;  // how often by reason: what was left out
   int32_t max_id = -1;                     // the greatest token id of all samples; -1 where there is none
   AuditCounts audit;                       // merged over all rows

@@ -14,6 +14,7 @@ namespace ftune {
 
 // Reasons that are not those of DropReason (sample_builder.h).
 inline constexpr char kBadRow[] = "bad_row";       // could not be read; `message` says why
+inline constexpr char kSplit[] = "split";          // not left out: it is cut into several samples
 inline constexpr char kTruncated[] = "truncated";  // not left out: its end or begin is cut off
 
 struct DroppedRow {

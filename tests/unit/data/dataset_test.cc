@@ -100,11 +100,29 @@ TEST_CASE("what is dropped, cut or odd is counted, with its place") {
   CHECK(split->report.rows == 4);
   CHECK(split->report.split_rows == 1);
   const std::vector<std::string> dropped = Dropped(*split);
-  REQUIRE(dropped.size() == 2);
+  REQUIRE(dropped.size() == 3);
+  CHECK(dropped[1] == StrCat(R"({"file":")", path, R"(","line":4,"row":2,"reason":"split","tokens":24})"));
   CHECK(dropped[0] ==
         StrCat(R"({"file":")", path, R"(","line":3,"row":1,"reason":"nothing_trained","tokens":1})"));
-  CHECK(dropped[1] ==
+  CHECK(dropped[2] ==
         StrCat(R"({"file":")", chats, R"(","line":1,"row":3,"reason":"too_long","tokens":23})"));
+
+  // Of two samples that a conversation makes by its turns none is cut.
+  const std::string two = folder.Write("two.jsonl", R"({"messages": [{"role": "user", "content": "q"}, )"
+                                                    R"({"role": "assistant", "content": "a"}, )"
+                                                    R"({"role": "user", "content": "q"}, )"
+                                                    R"({"role": "assistant", "content": "b"}]})");
+  const auto turns = Load({{two, RowFormat::kMessages}}, {.split_turns = SplitTurns::kAlways});
+  REQUIRE_MESSAGE(turns.ok(), turns.status().message());
+  CHECK(turns->size() == 2);
+  CHECK(turns->report.split_rows == 0);
+  // The row is cut in two, and the first half has nothing to learn.
+  const auto halves = Load({{chats}}, {.sequence_len = 20, .excess_length_strategy = ExcessTokens::kSplit});
+  REQUIRE(halves.ok());
+  CHECK(halves->size() == 1);
+  CHECK(halves->report.split_rows == 1);
+  CHECK(halves->report.dropped == std::map<std::string, int64_t>{{"nothing_trained", 1}});
+  CHECK(Dropped(*halves).size() == 2);
 
   const auto cut = Load({{path}}, {.sequence_len = 8, .excess_length_strategy = ExcessTokens::kTruncate});
   REQUIRE(cut.ok());
