@@ -271,7 +271,8 @@ SampleOptions ToSampleOptions(const DataSection& data) {
 }
 
 AuditLimits ToAuditLimits(const AuditSection& audit) {
-  return {.max_untrained_samples = audit.max_untrained_samples,
+  return {.max_dropped_rows = audit.max_dropped_rows,
+          .max_untrained_samples = audit.max_untrained_samples,
           .max_doubled_bos = audit.max_doubled_bos,
           .max_open_turns = audit.max_open_turns,
           .min_trained_tokens = audit.min_trained_tokens};

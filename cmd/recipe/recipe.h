@@ -127,6 +127,7 @@ struct AdapterSection {
 
 // Shares, each a limit that stops a run.
 struct AuditSection {
+  double max_dropped_rows = 0.5;
   double max_untrained_samples = 0.5;
   double max_doubled_bos = 0.0;
   double max_open_turns = 0.5;

@@ -12,6 +12,7 @@ namespace {
 // Every number and text of the counts under its name, once for writing and reading.
 template <class Counts, class Visit>
 void ForEachNumber(Counts& counts, const Visit& visit) {
+  visit("rows", counts.rows);
   visit("samples", counts.samples);
   visit("tokens", counts.tokens);
   visit("trained_tokens", counts.trained_tokens);
@@ -20,10 +21,14 @@ void ForEachNumber(Counts& counts, const Visit& visit) {
   visit("samples_with_one_bos", counts.bos_samples[1]);
   visit("samples_with_doubled_bos", counts.bos_samples[2]);
   visit("mended_bos", counts.mended_bos);
+  visit("cut_turns", counts.cut_turns);
 }
 
 template <class Counts, class Visit>
 void ForEachText(Counts& counts, const Visit& visit) {
+  visit("first_lost", counts.first_lost);
+  visit("first_lost_message", counts.first_lost_message);
+  visit("first_cut", counts.first_cut);
   visit("first_untrained", counts.first_untrained);
   visit("first_doubled_bos", counts.first_doubled_bos);
 }
@@ -45,6 +50,12 @@ absl::StatusOr<nlohmann::json> Object(const nlohmann::json& json, const char* ke
 }  // namespace
 
 void AuditCounts::Merge(const AuditCounts& later) {
+  rows += later.rows;
+  if (lost.empty()) {
+    first_lost = later.first_lost;
+    first_lost_message = later.first_lost_message;
+  }
+  for (const auto& [reason, count] : later.lost) lost[reason] += count;
   samples += later.samples;
   tokens += later.tokens;
   trained_tokens += later.trained_tokens;
@@ -62,6 +73,8 @@ void AuditCounts::Merge(const AuditCounts& later) {
     sum.turns += ending.turns;
     if (sum.first.empty()) sum.first = ending.first;
   }
+  cut_turns += later.cut_turns;
+  if (first_cut.empty()) first_cut = later.first_cut;
   if (first_untrained.empty()) first_untrained = later.first_untrained;
   if (first_doubled_bos.empty()) first_doubled_bos = later.first_doubled_bos;
 }
@@ -71,6 +84,7 @@ nlohmann::ordered_json AuditCounts::ToJson() const {
   const auto write = [&](const char* key, const auto& value) { json[key] = value; };
   ForEachNumber(*this, write);
   ForEachText(*this, write);
+  json["lost"] = nlohmann::ordered_json(lost);
   json["formats"] = nlohmann::ordered_json(formats);
   json["endings"] = nlohmann::ordered_json::object();
   for (const auto& [id, ending] : endings) {
@@ -101,6 +115,10 @@ absl::StatusOr<AuditCounts> AuditCounts::FromJson(const nlohmann::json& json, co
   ForEachNumber(counts, read_from(json));
   ForEachText(counts, read_from(json));
   FTUNE_RETURN_IF_ERROR(status);
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json lost, Object(json, "lost", file));
+  for (const auto& item : lost.items()) {
+    FTUNE_ASSIGN_OR_RETURN(counts.lost[item.key()], RequiredField<int64_t>(lost, item.key(), file));
+  }
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json formats, Object(json, "formats", file));
   for (const auto& item : formats.items()) {
     FTUNE_ASSIGN_OR_RETURN(counts.formats[item.key()], RequiredField<int64_t>(formats, item.key(), file));

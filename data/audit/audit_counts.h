@@ -1,5 +1,6 @@
-// What the mask audit counts over the samples of a dataset, before the length policy: which tokens are
-// learned, and whether the answers that are learned end as generation ends. The counts of parts of a dataset
+// What the mask audit counts over the rows of a dataset: of which nothing is left; over their samples, before
+// the length policy, which tokens are learned; and whether the answers that are learned, as truncation leaves
+// them, end as generation ends. The counts of parts of a dataset
 // merge into those of the whole.
 #pragma once
 
@@ -30,6 +31,11 @@ struct AuditCounts {
     bool operator==(const Ending&) const = default;
   };
 
+  int64_t rows = 0;
+  std::map<std::string, int64_t> lost;  // rows of which no sample is left, by reason
+  std::string first_lost;               // FILE:LINE of the first such row, or empty
+  std::string first_lost_message;       // what is wrong with it, where it could not be read
+
   int64_t samples = 0;
   int64_t tokens = 0;
   int64_t trained_tokens = 0;               // a sample's first token never counts
@@ -39,6 +45,8 @@ struct AuditCounts {
   std::map<std::string, int64_t> formats;   // how many samples were read in each shape of rows
   std::map<std::string, Role> roles;
   std::map<int32_t, Ending> endings;               // by the token's id
+  int64_t cut_turns = 0;                           // of which truncation leaves the begin, without the end
+  std::string first_cut;                           // FILE:LINE, or empty
   std::string first_untrained, first_doubled_bos;  // FILE:LINE of the first such sample, or empty
 
   // Adds what was counted over samples that come after these.

@@ -1,6 +1,7 @@
 #include "data/audit/audit_report.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -22,6 +23,26 @@ std::string ShareOf(int64_t part, int64_t whole, std::string_view what) {
 
 }  // namespace
 
+std::string DescribeLost(const AuditCounts& counts) {
+  std::vector<std::string> reasons;
+  for (const auto& [reason, count] : counts.lost) reasons.push_back(StrCat(count, " ", reason));
+  return StrJoin(reasons, ", ");
+}
+
+std::string AdviceOnLost(const AuditCounts& counts) {
+  std::vector<std::string> advice;
+  const auto advise = [&](std::initializer_list<const char*> reasons, const char* text) {
+    if (std::any_of(reasons.begin(), reasons.end(), [&](const char* r) { return counts.lost.contains(r); }))
+      advice.emplace_back(text);
+  };
+  advise({"bad_row"}, "mend the rows that cannot be read (data.on_bad_row: error stops at the first)");
+  advise({"too_long", "answer_truncated"},
+         "raise data.sequence_len or choose another data.excess_length_strategy");
+  advise({"nothing_trained"},
+         "see data.train_on_inputs, data.roles_to_train and the rows' weight and train for what is learned");
+  return StrJoin(advice, "; ");
+}
+
 AuditReport::AuditReport(AuditCounts counts, std::vector<int32_t> stop_ids, const Tokenizer& tokenizer)
     : counts_(std::move(counts)), stop_ids_(std::move(stop_ids)), tokenizer_(tokenizer) {
   std::sort(stop_ids_.begin(), stop_ids_.end());
@@ -32,14 +53,20 @@ bool AuditReport::Stops(int32_t id) const {
   return std::binary_search(stop_ids_.begin(), stop_ids_.end(), id);
 }
 
-int64_t AuditReport::turns() const {
+int64_t AuditReport::lost_rows() const {
   int64_t count = 0;
+  for (const auto& [reason, rows] : counts_.lost) count += rows;
+  return count;
+}
+
+int64_t AuditReport::turns() const {
+  int64_t count = counts_.cut_turns;
   for (const auto& [id, ending] : counts_.endings) count += ending.turns;
   return count;
 }
 
 int64_t AuditReport::open_turns() const {
-  int64_t count = 0;
+  int64_t count = counts_.cut_turns;
   for (const auto& [id, ending] : counts_.endings) count += Stops(id) ? 0 : ending.turns;
   return count;
 }
@@ -52,6 +79,7 @@ std::string AuditReport::DescribeEndings(bool stopping) const {
   }
   std::sort(endings.begin(), endings.end());
   std::vector<std::string> texts;
+  if (!stopping && counts_.cut_turns > 0) texts.push_back(StrCat("a cut (", counts_.cut_turns, ")"));
   for (const auto& [turns, id] : endings) {
     texts.push_back(texts.size() < kMaxEndings ? StrCat(tokenizer_.IdToToken(id), " (", -turns, ")") : "…");
     if (texts.size() > kMaxEndings) break;
@@ -70,11 +98,15 @@ std::string AuditReport::FirstOpen() const {
   for (const auto& [id, ending] : counts_.endings) {
     if (!Stops(id) && (most == nullptr || ending.turns > most->turns)) most = &ending;
   }
-  return most == nullptr ? "" : most->first;
+  return most == nullptr || counts_.cut_turns > most->turns ? counts_.first_cut : most->first;
 }
 
 std::vector<std::string> AuditReport::Lines() const {
   std::vector<std::string> lines;
+  if (lost_rows() > 0) {
+    lines.push_back(StrCat("warning: of ", ShareOf(lost_rows(), counts_.rows, "rows"), " nothing is left: ",
+                           DescribeLost(counts_), "; the first is ", counts_.first_lost));
+  }
   std::vector<std::string> formats;
   for (const auto& [name, count] : counts_.formats) formats.push_back(StrCat(count, " from ", name, " rows"));
   lines.push_back(StrCat("audit: ", counts_.samples,
@@ -110,6 +142,7 @@ std::vector<std::string> AuditReport::Lines() const {
 
 nlohmann::ordered_json AuditReport::ToJson() const {
   nlohmann::ordered_json json = counts_.ToJson();
+  json["lost_rows"] = lost_rows();
   json["trained_turns"] = turns();
   json["open_turns"] = open_turns();
   json["stop_ids"] = stop_ids_;
@@ -127,6 +160,11 @@ absl::Status AuditReport::Check(const AuditLimits& limits) const {
                       .hint = std::move(hint)});
   };
   const auto at_most = [](double limit) { return StrCat("at most ", Percent(limit)); };
+  if (Share(lost_rows(), counts_.rows) > limits.max_dropped_rows) {
+    return stop(counts_.first_lost, "max_dropped_rows", "of too many rows nothing is left to train on",
+                StrCat(ShareOf(lost_rows(), counts_.rows, "rows"), ", ", DescribeLost(counts_)),
+                at_most(limits.max_dropped_rows), StrCat(AdviceOnLost(counts_), ", or raise the limit"));
+  }
   if (Share(counts_.untrained_samples, counts_.samples) > limits.max_untrained_samples) {
     return stop(
         counts_.first_untrained, "max_untrained_samples", "too many samples have nothing to learn",

@@ -13,11 +13,16 @@
 namespace ftune {
 
 struct AuditLimits {
+  double max_dropped_rows = 0.5;       // share of the rows of which nothing is left, whatever the reason
   double max_untrained_samples = 0.5;  // share of the samples of which nothing is learned
   double max_doubled_bos = 0.0;        // share of the samples that begin with more than one BOS
   double max_open_turns = 0.5;         // share of the trained turns that do not end as generation does
   double min_trained_tokens = 0.001;   // share of the tokens
 };
+
+// "3 bad_row, 2 too_long": the rows of which nothing is left, and what can be done about it.
+std::string DescribeLost(const AuditCounts& counts);
+std::string AdviceOnLost(const AuditCounts& counts);
 
 class AuditReport {
  public:
@@ -38,6 +43,7 @@ class AuditReport {
   std::string DescribeEndings(bool stopping) const;
   std::string DescribeStops() const;
   std::string FirstOpen() const;
+  int64_t lost_rows() const;
 
   AuditCounts counts_;
   std::vector<int32_t> stop_ids_;

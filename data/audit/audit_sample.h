@@ -11,8 +11,9 @@
 
 namespace ftune {
 
-// All but the tokens by role. `turn_ends`: the last token of each trained turn.
-AuditCounts AuditSample(const Sample& sample, std::span<const int32_t> turn_ends, const Tokenizer& tokenizer,
-                        const RowPlace& place);
+// All but rows and the tokens by role. `turn_ends`: where in the sample each trained turn's last token
+// stands, in order. Truncation leaves the first `kept` tokens.
+AuditCounts AuditSample(const Sample& sample, std::span<const int64_t> turn_ends, int64_t kept,
+                        const Tokenizer& tokenizer, const RowPlace& place);
 
 }  // namespace ftune

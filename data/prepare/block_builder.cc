@@ -1,17 +1,30 @@
 #include "data/prepare/block_builder.h"
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "data/store/xxh3_stream.h"
 
 namespace ftune {
 namespace {
 
+void AddLost(const RowPlace& place, const std::string& reason, std::string message, AuditCounts& audit) {
+  if (audit.lost.empty()) {
+    audit.first_lost = place.line > 0 ? StrCat(place.file, ":", place.line) : place.file;
+    audit.first_lost_message = std::move(message);
+  }
+  ++audit.lost[reason];
+}
+
 void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t row_hash, TokenBlock& to) {
   to.report.truncated_rows += built.truncated;
   to.report.split_rows += built.split;
   to.report.audit.Merge(built.audit);
+  if (built.samples.empty()) {
+    AddLost(place, std::string(DropReasonName(built.dropped.front().reason)), "", to.report.audit);
+  }
   for (const DroppedSample& dropped : built.dropped) {
     const std::string reason(DropReasonName(dropped.reason));
     ++to.report.dropped[reason];
@@ -35,11 +48,14 @@ absl::StatusOr<TokenBlock> BlockBuilder::Build(const RowBlock& block, RowFormat 
     const absl::StatusOr<BuiltRow> built = build(i);
     const auto row = static_cast<uint32_t>(i);
     ++result.report.rows;
+    ++result.report.audit.rows;
     if (built.ok()) {
       AddRow(*built, block.PlaceOf(i), row, Xxh3Of(block.text(i)), result);
     } else if (bad_rows_ == BadRows::kSkip) {
+      const std::string message(built.status().message());
       ++result.report.dropped[kBadRow];
-      result.dropped.push_back({block.PlaceOf(i), row, kBadRow, 0, std::string(built.status().message())});
+      AddLost(block.PlaceOf(i), kBadRow, message, result.report.audit);
+      result.dropped.push_back({block.PlaceOf(i), row, kBadRow, 0, message});
     } else {
       return built.status();
     }

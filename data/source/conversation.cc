@@ -196,7 +196,7 @@ ConversationSample Conversation::Learn(const Part& part) const {
   }
   Encoding encoding = tokenizer_.Encode(part.chat.text);
   Flags trained = TokensInSpans(part.chat.text, encoding.spans, spans);
-  std::vector<int32_t> turn_ends;
+  std::vector<int64_t> turn_ends;
   for (size_t i = 0; i < part.learned.size(); ++i) {
     if (!part.learned[i]) continue;
     // The last trained token that begins before the turn's end.
@@ -205,11 +205,13 @@ ConversationSample Conversation::Learn(const Part& part) const {
                          [](const TextSpan& token, int64_t end) { return token.begin < end; });
     for (auto at = static_cast<size_t>(behind - encoding.spans.begin()); at-- > 0;) {
       if (!trained[at]) continue;
-      turn_ends.push_back(encoding.ids[at]);
+      turn_ends.push_back(static_cast<int64_t>(at));
       break;
     }
   }
+  const auto tokens = static_cast<int64_t>(encoding.ids.size());
   ConversationSample sample = MakeSample(part.chat, std::move(encoding), std::move(trained));
+  for (int64_t& end : turn_ends) end -= tokens - sample.sample.size();  // the BOS that were taken out
   sample.turn_ends = std::move(turn_ends);
   return sample;
 }

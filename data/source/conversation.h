@@ -49,8 +49,9 @@ struct ConversationOptions {
 struct ConversationSample {
   Sample sample;
   std::vector<RoleTokens> roles;
-  std::vector<int32_t> turn_ends;  // the last token of each turn that is learned; empty with train_on_inputs
-  bool doubled_bos = false;        // the text begins with two BOS, of which one was taken out
+  // Where the last token of each turn that is learned stands, in order; empty with train_on_inputs.
+  std::vector<int64_t> turn_ends;
+  bool doubled_bos = false;  // the text begins with two BOS, of which one was taken out
 };
 
 // The samples of one conversation, before the length policy; at least one, and one only where all that is

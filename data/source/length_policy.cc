@@ -56,6 +56,11 @@ std::string_view DropReasonName(DropReason reason) {
   return "";
 }
 
+int64_t TokensBeforeCut(const Sample& sample, const LengthPolicy& policy) {
+  const bool cuts = policy.excess == ExcessTokens::kTruncate && policy.side == TruncationSide::kRight;
+  return cuts ? std::min(sample.size(), policy.sequence_len) : sample.size();
+}
+
 absl::StatusOr<FittedSample> FitLength(Sample sample, RowFormat format, const LengthPolicy& policy,
                                        const RowPlace& place) {
   const int64_t tokens = sample.size();

@@ -56,6 +56,9 @@ struct FittedSample {
   bool split = false;
 };
 
+// How many of a sample's first tokens truncation on the right leaves: all, where it does not happen.
+int64_t TokensBeforeCut(const Sample& sample, const LengthPolicy& policy);
+
 // `format` is that of the sample's row. An error, which has the row's place, is that of kError.
 absl::StatusOr<FittedSample> FitLength(Sample sample, RowFormat format, const LengthPolicy& policy,
                                        const RowPlace& place);

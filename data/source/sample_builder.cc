@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,11 @@ Sample AllTrained(std::vector<int32_t> ids) {
   return {std::move(ids), std::vector<uint8_t>(count, 1)};
 }
 
+std::optional<int32_t> BosOf(const Tokenizer& tokenizer) {
+  const auto& bos = tokenizer.special().bos;
+  return bos ? std::optional(bos->id) : std::nullopt;
+}
+
 }  // namespace
 
 SampleBuilder::SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* chat_template,
@@ -28,7 +34,11 @@ SampleBuilder::SampleBuilder(const Tokenizer& tokenizer, const ChatTemplate* cha
       read_options_{
           .chat = {.train_on_turns = options.train_on_turns, .roles_to_train = options.roles_to_train},
           .has_chat_template = chat_template != nullptr,
-          .vocab_size = tokenizer.vocab_size()} {}
+          .vocab_size = tokenizer.vocab_size()},
+      length_{.sequence_len = options.sequence_len,
+              .excess = options.excess_length_strategy,
+              .side = options.truncation_side,
+              .bos = BosOf(tokenizer)} {}
 
 absl::StatusOr<BuiltRow> SampleBuilder::Build(const OrderedJson& row, RowFormat format, const RowPlace& place,
                                               const RowMapping& mapping) const {
@@ -54,11 +64,11 @@ absl::StatusOr<BuiltRow> SampleBuilder::Audited(Sample sample, RowFormat format,
                                                 const RowPlace& place) const {
   // Texts that bring a BOS of their own get no second one; ids that stand in the data are taken as they are.
   const bool mended = format != RowFormat::kTokens && TakeOutDoubledBos(sample);
-  std::vector<int32_t> turn_ends;  // of what ends as an answer does
+  std::vector<int64_t> turn_ends;  // of what ends as an answer does
   if (format == RowFormat::kPromptCompletion || format == RowFormat::kAlpaca) {
-    if (sample.size() > 0) turn_ends.push_back(sample.ids.back());
+    if (sample.size() > 0) turn_ends.push_back(sample.size() - 1);
   }
-  AuditCounts audit = AuditSample(sample, turn_ends, tokenizer_, place);
+  AuditCounts audit = AuditSample(sample, turn_ends, TokensBeforeCut(sample, length_), tokenizer_, place);
   audit.mended_bos = mended;
   audit.formats[std::string(RowFormatName(format))] = 1;
   FTUNE_ASSIGN_OR_RETURN(BuiltRow built, Finish(std::move(sample), format, place));
@@ -88,7 +98,8 @@ absl::StatusOr<BuiltRow> SampleBuilder::Conversation(const ChatRow& chat, RowFor
                                              {options_.train_on_inputs, options_.split_turns}, place));
   BuiltRow whole;
   for (ConversationSample& sample : samples) {
-    AuditCounts audit = AuditSample(sample.sample, sample.turn_ends, tokenizer_, place);
+    AuditCounts audit = AuditSample(sample.sample, sample.turn_ends, TokensBeforeCut(sample.sample, length_),
+                                    tokenizer_, place);
     audit.mended_bos = sample.doubled_bos;
     audit.formats[std::string(RowFormatName(format))] = 1;
     for (const RoleTokens& role : sample.roles) {
@@ -145,12 +156,7 @@ void SampleBuilder::AppendEos(Sample& sample, uint8_t trained) const {
 absl::StatusOr<BuiltRow> SampleBuilder::Finish(Sample sample, RowFormat format, const RowPlace& place) const {
   BuiltRow built;
   built.tokens = sample.size();
-  const auto& bos = tokenizer_.special().bos;
-  const LengthPolicy policy = {.sequence_len = options_.sequence_len,
-                               .excess = options_.excess_length_strategy,
-                               .side = options_.truncation_side,
-                               .bos = bos ? std::optional(bos->id) : std::nullopt};
-  FTUNE_ASSIGN_OR_RETURN(FittedSample fitted, FitLength(std::move(sample), format, policy, place));
+  FTUNE_ASSIGN_OR_RETURN(FittedSample fitted, FitLength(std::move(sample), format, length_, place));
   built.samples = std::move(fitted.samples);
   built.dropped = std::move(fitted.dropped);
   built.truncated = fitted.truncated;

@@ -64,6 +64,7 @@ class SampleBuilder {
   const ChatTemplate* chat_template_;
   SampleOptions options_;
   RowReadOptions read_options_;
+  LengthPolicy length_;
 };
 
 }  // namespace ftune

@@ -124,6 +124,21 @@ def test_audit(case):
     case.fails(4, "train", recipe(case), "--force", says=["rows.jsonl:1: error: data.audit.max_doubled_bos"])
 
 
+def test_dropped_rows(case):
+    """Beyond half of the rows a run stops, whatever took them: the length policy or on_bad_row."""
+    good, long = {"messages": [ASK, ANSWER]}, {"messages": [ASK, {**ANSWER, "content": "word " * 600}]}
+    for rows, data, said in (([good, long, long], "", ["rows.jsonl:2: error: ", "2 too_long", "data.sequence_len"]),
+                             ([good, {"messages": 1}, long], ", on_bad_row: skip",
+                              ["rows.jsonl:2: error: ", "1 bad_row, 1 too_long", "data.on_bad_row"])):
+        case.rows(rows, "rows.jsonl")
+        case.fails(4, "train", recipe(case, data=data), "--force",
+                   says=["data.audit.max_dropped_rows", "2 of 3 rows (66.67 %)", *said])
+        assert case.run("train", recipe(case, data=data + ", audit: {max_dropped_rows: 0.7}"), "--force").returncode == 0
+    case.rows([{"messages": 1}] * 3, "rows.jsonl")
+    case.fails(4, "train", recipe(case, data=", on_bad_row: skip"), "--force",
+               says=["all 3 were dropped", "rows.jsonl:1: error: messages", "data.on_bad_row"])
+
+
 def test_material(case):
     """What is neither of the shapes is refused by name, with what to do; the rest is read."""
     if not DATASETS.is_dir():

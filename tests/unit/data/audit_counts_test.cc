@@ -9,6 +9,12 @@ namespace {
 
 AuditCounts Some() {
   AuditCounts counts;
+  counts.rows = 5;
+  counts.lost = {{"bad_row", 2}};
+  counts.first_lost = "a.jsonl:4";
+  counts.first_lost_message = "broken";
+  counts.cut_turns = 1;
+  counts.first_cut = "a.jsonl:5";
   counts.samples = 3;
   counts.tokens = 40;
   counts.trained_tokens = 15;
@@ -25,6 +31,11 @@ AuditCounts Some() {
 
 TEST_CASE("the counts of parts merge into those of the whole, the first places stay") {
   AuditCounts later;
+  later.rows = 3;
+  later.lost = {{"bad_row", 1}, {"too_long", 1}};
+  later.first_lost = "b.jsonl:7";
+  later.cut_turns = 2;
+  later.first_cut = "b.jsonl:8";
   later.samples = 2;
   later.bos_samples = {0, 2, 0};
   later.formats = {{"sharegpt", 1}, {"text", 1}};
@@ -34,6 +45,12 @@ TEST_CASE("the counts of parts merge into those of the whole, the first places s
   later.first_doubled_bos = "b.jsonl:2";
   AuditCounts sum = Some();
   sum.Merge(later);
+  CHECK(sum.rows == 8);
+  CHECK(sum.lost == std::map<std::string, int64_t>{{"bad_row", 3}, {"too_long", 1}});
+  CHECK(sum.first_lost == "a.jsonl:4");
+  CHECK(sum.first_lost_message == "broken");
+  CHECK(sum.cut_turns == 3);
+  CHECK(sum.first_cut == "a.jsonl:5");
   CHECK(sum.samples == 5);
   CHECK(sum.tokens == 40);
   CHECK(sum.bos_samples == std::array<int64_t, 3>{1, 2, 2});

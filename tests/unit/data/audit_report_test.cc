@@ -100,6 +100,49 @@ TEST_CASE("a doubled BOS is taken out of texts and told, and stops where it stan
   CHECK(AuditReport(ids, {}, tokenizer).Check({.max_doubled_bos = 0.5}).ok());
 }
 
+TEST_CASE("rows of which nothing is left stop beyond their share, with reasons, place and advice") {
+  const GreedyTokenizer tokenizer;
+  AuditCounts counts = CountsOf(tokenizer, RowFormat::kMessages, {kChat});
+  counts.rows = 8;
+  counts.lost = {{"bad_row", 3}, {"too_long", 2}};
+  counts.first_lost = "f.jsonl:4";
+  const AuditReport report(counts, {*tokenizer.TokenToId("<|im_end|>")}, tokenizer);
+  CheckStops(report, {}, "f.jsonl:4", "max_dropped_rows");
+  CHECK(report.Check({.max_dropped_rows = 5.0 / 8}).ok());
+  const auto detail = DetailOf(report.Check({}));
+  CHECK(detail->found == "5 of 8 rows (62.5 %), 3 bad_row, 2 too_long");
+  for (const char* key : {"on_bad_row", "sequence_len", "excess_length_strategy"}) {
+    CHECK(detail->hint.find(key) != std::string::npos);
+  }
+  CHECK(detail->hint.find("train_on_inputs") == std::string::npos);
+  CHECK(StrJoin(report.Lines(), "\n").find("warning: of 5 of 8 rows (62.5 %) nothing is left: 3 bad_row") !=
+        std::string::npos);
+}
+
+TEST_CASE("a turn whose end truncation cuts off is open; one that is cut off whole is none") {
+  const GreedyTokenizer tokenizer;
+  const int32_t end = *tokenizer.TokenToId("<|im_end|>");
+  const auto turns = [&](int64_t length, TruncationSide side = TruncationSide::kRight) {
+    const AuditCounts counts = CountsOf(
+        tokenizer, RowFormat::kMessages, {kChat},
+        {.sequence_len = length, .excess_length_strategy = ExcessTokens::kTruncate, .truncation_side = side});
+    const nlohmann::ordered_json json = AuditReport(counts, {end}, tokenizer).ToJson();
+    return std::pair(json["trained_turns"].get<int>(), json["open_turns"].get<int>());
+  };
+  // <|im_start|>user⏎hi<|im_end|>⏎<|im_start|>assistant⏎ are 21 tokens, Yes<|im_end|> four.
+  CHECK(turns(25) == std::pair(1, 0));
+  CHECK(turns(24) == std::pair(1, 1));
+  CHECK(turns(22) == std::pair(1, 1));
+  CHECK(turns(21) == std::pair(0, 0));
+  CHECK(turns(22, TruncationSide::kLeft) == std::pair(1, 0));
+  const AuditReport cut(CountsOf(tokenizer, RowFormat::kMessages, {kUntrained, kChat},
+                                 {.sequence_len = 24, .excess_length_strategy = ExcessTokens::kTruncate}),
+                        {end}, tokenizer);
+  CheckStops(cut, {}, "f.jsonl:2", "max_open_turns");
+  CHECK(StrJoin(cut.Lines(), "\n").find("1 of 1 trained turns (100 %) end with a cut (1)") !=
+        std::string::npos);
+}
+
 TEST_CASE("completions end with EOS") {
   const GreedyTokenizer tokenizer;
   const AuditCounts counts =

@@ -69,7 +69,8 @@ Recipe Full() {
             .mix = DataMix::kInterleave,
             .on_bad_row = OnBadRow::kSkip,
             .prepared_path = "~/a b",
-            .audit = {.max_untrained_samples = 0,
+            .audit = {.max_dropped_rows = 0.125,
+                      .max_untrained_samples = 0,
                       .max_doubled_bos = 1.0 / 3,
                       .max_open_turns = 1,
                       .min_trained_tokens = 0.25}};
