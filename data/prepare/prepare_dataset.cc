@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "data/audit/audit_report.h"
 #include "data/prepare/shard_sink.h"
 #include "data/store/memory_store.h"
 #include "data/store/store_folder.h"
@@ -51,12 +52,12 @@ absl::StatusOr<Files> HashEntries(const std::vector<DatasetEntry>& entries) {
 }
 
 absl::Status NothingLeft(const std::vector<DatasetEntry>& entries, const DataReport& report) {
-  std::vector<std::string> reasons;
-  for (const auto& [reason, count] : report.dropped) reasons.push_back(StrCat(count, " ", reason));
+  const AuditCounts& audit = report.audit;
+  const std::string first = audit.first_lost_message.empty() ? audit.first_lost : audit.first_lost_message;
   return RowError({entries.front().path},
                   {.message = StrCat("no row is left to train on: all ", report.rows, " were dropped"),
-                   .found = StrJoin(reasons, ", "),
-                   .hint = "see data.sequence_len, data.excess_length_strategy and data.train_on_inputs"});
+                   .found = StrCat(DescribeLost(audit), ", the first of which is ", first),
+                   .hint = AdviceOnLost(audit)});
 }
 
 absl::StatusOr<Dataset> DatasetOf(const std::vector<DatasetEntry>& entries,

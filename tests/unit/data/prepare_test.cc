@@ -249,7 +249,12 @@ TEST_CASE("bad rows are the error, or are skipped, counted and listed") {
   CHECK(lines == std::vector<int64_t>{1, 2, 12, 13});
   const Prepared none = Prepare({{folder.Write("b.jsonl", "{\n[]\n")}}, options);
   REQUIRE_FALSE(none.result.ok());
-  CHECK(std::string(none.result.status().message()).find("2 bad_row") != std::string::npos);
+  const std::string message(none.result.status().message());
+  INFO(message);
+  CHECK(message.find("2 bad_row, the first of which is " + folder.path() + "/b.jsonl:1: error: ") !=
+        std::string::npos);
+  CHECK(message.find("data.on_bad_row") != std::string::npos);
+  CHECK(message.find("sequence_len") == std::string::npos);
 }
 
 TEST_CASE("cut rows are counted and listed") {
