@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "data/source/trained_tokens.h"
+#include "data/template/chat_context.h"
 
 namespace ftune {
 namespace {
@@ -109,6 +110,10 @@ class Conversation {
     return Part{.messages = messages, .chat = *std::move(chat), .learned = Flags(messages, 0)};
   }
 
+  // What a row says and the template leaves out without a word is an error: what the model is to do with
+  // tools that it is never shown, and thinking that it should learn. `text` is that of the first `messages`.
+  absl::Status CheckToolsAreWritten(const std::string& text, size_t messages) const;
+  absl::Status CheckReasoningIsWritten(const std::string& text, size_t messages, size_t index) const;
   absl::StatusOr<ConversationSample> WithInputs() const;
   absl::StatusOr<std::vector<ConversationSample>> ByTurns() const;
   // The text of the messages up to and including `index`, where `part` does not begin with it; else nothing.
@@ -123,6 +128,31 @@ class Conversation {
   const RowPlace& place_;
 };
 
+absl::Status Conversation::CheckToolsAreWritten(const std::string& text, size_t messages) const {
+  if (chat_.input.tools.empty()) return absl::OkStatus();
+  ChatInput without = Prefix(messages);
+  without.tools = ChatInput().tools;
+  const absl::StatusOr<std::string> same = template_.Render(without);
+  if (!same.ok() || *same != text) return absl::OkStatus();
+  return RowError(place_,
+                  {.key = "tools",
+                   .message = "the chat template does not write the row's tools",
+                   .hint = "use a chat template that knows tools (data.chat_template), or take them out"});
+}
+
+absl::Status Conversation::CheckReasoningIsWritten(const std::string& text, size_t messages,
+                                                   size_t index) const {
+  ChatInput without = Prefix(messages);
+  const std::string name = TakeOutReasoning(without.messages[index]);
+  if (name.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> same = template_.Render(without);
+  if (!same.ok() || *same != text) return absl::OkStatus();
+  return RowError(place_,
+                  {.key = StrCat("messages[", index, "].", name),
+                   .message = "the chat template does not write this message's reasoning",
+                   .hint = "use a chat template that knows reasoning (data.chat_template), or take it out"});
+}
+
 absl::StatusOr<ConversationSample> Conversation::WithInputs() const {
   const auto render = [&] {
     if (!chat_.has_untrained_flag) return template_.RenderTurns(chat_.input);
@@ -132,6 +162,12 @@ absl::StatusOr<ConversationSample> Conversation::WithInputs() const {
   };
   const absl::StatusOr<RenderedChat> rendered = render();
   if (!rendered.ok()) return TemplateError(rendered.status());
+  const size_t messages = chat_.input.messages.size();
+  FTUNE_RETURN_IF_ERROR(CheckToolsAreWritten(rendered->text, messages));
+  // Earlier turns' is left out on purpose by some templates.
+  if (messages > 0 && IsAssistantAt(messages - 1)) {
+    FTUNE_RETURN_IF_ERROR(CheckReasoningIsWritten(rendered->text, messages, messages - 1));
+  }
   std::vector<TextSpan> spans;
   for (const MessageSpan& span : rendered->spans) spans.push_back(span.bytes);
   Encoding encoding = tokenizer_.Encode(rendered->text);
@@ -180,6 +216,13 @@ absl::StatusOr<std::vector<ConversationSample>> Conversation::ByTurns() const {
   // Nothing is learned: the whole shows that.
   if (parts.empty()) {
     FTUNE_ASSIGN_OR_RETURN(parts.emplace_back(), RenderPart(chat_.trained.size()));
+  }
+  FTUNE_RETURN_IF_ERROR(CheckToolsAreWritten(parts.front().chat.text, parts.front().messages));
+  for (const Part& part : parts) {
+    for (size_t i = 0; i < part.learned.size(); ++i) {
+      if (!part.learned[i] || !IsAssistantAt(i)) continue;
+      FTUNE_RETURN_IF_ERROR(CheckReasoningIsWritten(part.chat.text, part.messages, i));
+    }
   }
   std::vector<ConversationSample> samples;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {

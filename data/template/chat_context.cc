@@ -148,6 +148,19 @@ bool IsConversationVariable(std::string_view name) {
   return name == "messages" || name == "tools" || name == "add_generation_prompt";
 }
 
+std::string TakeOutReasoning(OrderedJson& message) {
+  std::string name;
+  for (const char* key : kReasoningKeys) {
+    const auto found = message.find(key);
+    if (found == message.end()) continue;
+    const bool says_something = found->is_string() && found->get_ref<const std::string&>().find_first_not_of(
+                                                          " \t\r\n") != std::string::npos;
+    if (name.empty() && says_something) name = key;
+    message.erase(key);
+  }
+  return name;
+}
+
 absl::StatusOr<jinja::Variables> MakeChatVariables(const ChatInput& input, const OrderedJson& defaults,
                                                    const SpecialTokens& special) {
   try {

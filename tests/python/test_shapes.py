@@ -54,6 +54,10 @@ def test_bad_rows(case):
             ["messages[0].content: a NUL character at byte 2"])
     refused(case, b'{"messages": "' + b"x" * 10_000_000 + b'"}', ["messages: found", "a list"])
     refused(case, b'{"messages": ' + b"[" * 5_000_000 + b"]" * 5_000_000 + b"}", ["nested"])
+    refused(case, {"messages": [ASK, {**ANSWER, "reasoning_content": "Because."}]},
+            ["messages[1].reasoning_content: the chat template does not write this message's reasoning", "data.chat_template"])
+    refused(case, {"messages": [ASK, ANSWER], "tools": [{"type": "function", "function": {"name": "f"}}]},
+            ["tools: the chat template does not write the row's tools", "data.chat_template"])
     refused(case, {"text": "x"}, ["the row has no messages", "the keys text"])
 
 

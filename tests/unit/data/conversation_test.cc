@@ -84,6 +84,11 @@ constexpr char kThoughts[] =
     {"role": "user", "content": "3"}, {"role": "assistant", "content": "4"},
     {"role": "user", "content": "5"}, {"role": "assistant", "content": "6", "thinking": "y"}]})";
 
+constexpr char kPlain[] =
+    R"({"messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"},
+    {"role": "user", "content": "3"}, {"role": "assistant", "content": "4"},
+    {"role": "user", "content": "5"}, {"role": "assistant", "content": "6"}]})";
+
 std::vector<int32_t> EndTokens(const ConversationSample& sample) {
   std::vector<int32_t> ids;
   for (const int64_t end : sample.turn_ends) ids.push_back(sample.sample.ids.at(static_cast<size_t>(end)));
@@ -137,7 +142,7 @@ TEST_CASE("turns that the template later writes otherwise are learned as they ar
   CHECK(message.find("for \"u:1;a:(x)2;\"") != std::string::npos);
   CHECK(message.find("data.split_turns") != std::string::npos);
   // Where nothing changes, nothing is refused.
-  CHECK(Show(Samples(Row(kThoughts), ChatMl(), {.split_turns = SplitTurns::kNever})).size() == 1);
+  CHECK(Show(Samples(Row(kPlain), ChatMl(), {.split_turns = SplitTurns::kNever})).size() == 1);
 }
 
 TEST_CASE("the last trained turn may stand before the end of the conversation") {
@@ -209,9 +214,43 @@ TEST_CASE("any role's turns can be learned, by their flags") {
   CHECK(Show(Samples(row, *inside)) == Texts{"u:<[S]>[1;]a:2;t:3;a:[4;]"});
 }
 
+std::string Refusal(const std::string& row, const ChatTemplate& chat_template,
+                    const ConversationOptions& options = {}) {
+  const auto samples =
+      ConversationSamples(Row(row), chat_template, GreedyTokenizer(), options, {"f.jsonl", 3});
+  return samples.ok() ? "" : std::string(samples.status().message());
+}
+
+TEST_CASE("reasoning and tools that the template does not write are refused") {
+  const ConversationOptions inputs = {.train_on_inputs = true};
+  const std::string ignored = "f.jsonl:3: error: messages[1].thinking: the chat template does not write";
+  CHECK(Refusal(kThoughts, ChatMl()).starts_with(ignored));
+  CHECK(Refusal(kThoughts, ChatMl(), inputs).starts_with("f.jsonl:3: error: messages[5].thinking"));
+  const auto thinking = Template(kThinking);
+  CHECK(Refusal(kThoughts, *thinking) == "");
+  CHECK(Refusal(kThoughts, *thinking, inputs) == "");
+  const auto answer = [](const std::string& more, const std::string& beside = "") {
+    return R"({"messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2")" + more +
+           "}]" + beside + "}";
+  };
+  CHECK(Refusal(answer(R"(, "reasoning_content": "x")"), *thinking) == "");
+  CHECK(Refusal(answer(R"(, "reasoning_content": "2")"), ChatMl()).find("reasoning_content") !=
+        std::string::npos);
+  CHECK(Refusal(answer(R"(, "reasoning_content": " \n")"), ChatMl()) == "");
+  // What is not learned may be left out.
+  CHECK(Refusal(answer(R"(, "reasoning_content": "x", "weight": 0)"), ChatMl()) == "");
+
+  const std::string tools =
+      answer("", R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}])");
+  CHECK(Refusal(tools, ChatMl()).starts_with("f.jsonl:3: error: tools: the chat template does not write"));
+  CHECK(Refusal(tools, ChatMl(), inputs).starts_with("f.jsonl:3: error: tools: "));
+  CHECK(Refusal(tools, *Template("{{ tools | tojson if tools }}" + std::string(kThinking))) == "");
+  CHECK(Refusal(answer("", R"(, "tools": [])"), ChatMl()) == "");
+}
+
 TEST_CASE("the ends of what is learned, and one BOS") {
   const GreedyTokenizer tokenizer;
-  const auto samples = Samples(Row(kThoughts), ChatMl());
+  const auto samples = Samples(Row(kPlain), ChatMl());
   CHECK(EndTokens(samples.at(0)) == std::vector<int32_t>(3, *tokenizer.TokenToId("<|im_end|>")));
   CHECK(EndTokens(Samples(Row(kThoughts), *Template(kThinking)).at(1)) == std::vector<int32_t>(2, ';'));
 
