@@ -1,6 +1,7 @@
 #include "cmd/run_data.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -31,6 +32,14 @@ absl::StatusOr<std::string> ChooseTemplate(const LoadedRecipe& loaded, RunData& 
   const std::string whole = WithVariables(text.source, variables);
   if (named) data.own_template = whole;
   return whole;
+}
+
+// Those with a weight; where there are none all, which is an error later on.
+std::vector<DataSource> TakenSources(const std::vector<DataSource>& sources) {
+  std::vector<DataSource> taken;
+  std::copy_if(sources.begin(), sources.end(), std::back_inserter(taken),
+               [](const DataSource& source) { return source.weight > 0; });
+  return taken.empty() ? sources : taken;
 }
 
 }  // namespace
@@ -124,7 +133,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   data.vocab_size = config.vocab_size;
   Dataset rows;
   if (!recipe.data.streaming) {
-    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(TakenSources(recipe.data.train)));
     data.train_store = prepared.store;
     rows = std::move(prepared.dataset);
   }
