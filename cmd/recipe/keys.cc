@@ -265,7 +265,7 @@ void AddTrain(KeyTable& table) {
                  "Microbatches per optimizer step. auto: what the other two sizes give."),
        MakeField("num_epochs", &S::num_epochs, NumberType({.above = 0, .max = 1e6}),
                  "Times through the data; may be a fraction.", {"num_train_epochs"}),
-       MakeField("max_steps", &S::max_steps, NullOr(IntType(0)),
+       MakeField("max_steps", &S::max_steps, NullOr(IntType(1)),
                  "At most so many optimizer steps; this or num_epochs, whichever comes first."),
        MakeField("eval_steps", &S::eval_steps, NullOr(IntType(1)), "Evaluate every so many steps."),
        MakeField(

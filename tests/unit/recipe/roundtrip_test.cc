@@ -77,7 +77,7 @@ Recipe Full() {
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
              .num_epochs = 0.7,
-             .max_steps = 0,
+             .max_steps = 1,
              .eval_steps = 7,
              .evals_per_epoch = {},
              .eval_on_start = false,
