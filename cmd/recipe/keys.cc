@@ -188,8 +188,10 @@ void AddData(KeyTable& table) {
                  "Make a sample of each learned turn of a conversation, which ends with it. auto: of turns "
                  "that the template writes otherwise once the conversation goes on; false: refuse such "
                  "rows."),
-       MakeField("train_on_inputs", &S::train_on_inputs, BoolType(),
-                 "Learn the prompts too, not only the assistant's turns."),
+       MakeField(
+           "train_on_inputs", &S::train_on_inputs, BoolType(),
+           "Learn the prompts too, not only the assistant's turns: each conversation as a whole, as the "
+           "template writes it."),
        MakeField("train_on_turns", &S::train_on_turns,
                  OneOf<TrainedTurns>({{{"all"}, TrainedTurns::kAll}, {{"last"}, TrainedTurns::kLast}}),
                  "Which of the assistant's turns are learned."),
