@@ -26,7 +26,6 @@ class Hasher {
       case OrderedJson::value_t::number_float:
         return Number('d', std::bit_cast<uint64_t>(value.get<double>()));
       case OrderedJson::value_t::string:
-        Tag('s');
         return Text(value.get_ref<const std::string&>());
       case OrderedJson::value_t::array:
         Number('[', value.size());
@@ -49,7 +48,7 @@ class Hasher {
     hash_.Add({bytes, sizeof(bytes)});
   }
   void Text(std::string_view text) {
-    Number('#', text.size());
+    Number('"', text.size());
     hash_.Add(text);
   }
   void Object(const OrderedJson::object_t& members) {

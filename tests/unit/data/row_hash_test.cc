@@ -51,13 +51,17 @@ TEST_CASE("any value, and its type, changes a row's hash") {
                                       R"({"a": 1, "b": null})",
                                       R"({"a": 18446744073709551615})",
                                       R"({"a": "null"})",
+                                      R"({"a": ["b\"", "c"]})",
+                                      R"({"a": ["b", "\"c"]})",
                                       R"({"ab": ""})"};
   std::set<uint64_t> hashes;
   for (const std::string& row : rows) hashes.insert(HashOf(row));
   CHECK(hashes.size() == rows.size());
 }
 
-TEST_CASE("the hash of a row is the same for ever") { CHECK(HashOf(R"({"text": "one"})") == 17181331993430928405u); }
+TEST_CASE("the hash of a row is the same for ever") {
+  CHECK(HashOf(R"({"text": "one"})") == 8697159394861104252u);
+}
 
 }  // namespace
 }  // namespace ftune
