@@ -64,15 +64,17 @@ absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokeniz
 absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path) {
   FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
   FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  const auto write = [&](const DroppedRow& row) {
+  FTUNE_RETURN_IF_ERROR(data.VisitDropped([&](const DroppedRow& row) {
     const std::string line = row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
     return file.Append(StrCat(line, "\n"));
-  };
-  if (data.train) FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
-  if (data.evaluation && !(data.train && data.evaluation->store == data.train->store)) {
-    FTUNE_RETURN_IF_ERROR(data.evaluation->store->VisitDropped(write));
-  }
+  }));
   return file.Commit();
+}
+
+absl::Status RunData::VisitDropped(const DroppedVisitor& visit) const {
+  if (train) FTUNE_RETURN_IF_ERROR(train->store->VisitDropped(visit));
+  if (!evaluation || (train && evaluation->store == train->store)) return absl::OkStatus();
+  return evaluation->store->VisitDropped(visit);
 }
 
 AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
