@@ -11,13 +11,19 @@
 
 namespace ftune {
 
+struct DataAudit {
+  AuditReport report;
+  std::string first_sample;  // as RenderSample shows it; empty where there is none
+};
+DataAudit AuditOf(const RunData& data);
+
 // The audit's lines, and the begin of the first sample: what is learned of it in [[ ]].
-std::vector<std::string> AuditLines(const RunData& data);
+std::vector<std::string> AuditLines(const DataAudit& audit);
 
 // An error where a limit of data.audit is passed.
-absl::Status CheckAudit(const RunData& data, const AuditSection& limits);
+absl::Status CheckAudit(const DataAudit& audit, const AuditSection& limits);
 
 // The counts and the first sample, whole, as JSON.
-absl::Status WriteAudit(const RunData& data, const std::filesystem::path& path);
+absl::Status WriteAudit(const DataAudit& audit, const std::filesystem::path& path);
 
 }  // namespace ftune

@@ -1,6 +1,8 @@
 // ftune data RECIPE: prepares a recipe's data ahead.
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -17,6 +19,7 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string dropped;  // where the list of dropped rows goes; empty: nowhere
 };
 
 nlohmann::ordered_json StoreJson(const PreparedStore& store) {
@@ -49,6 +52,22 @@ std::string DescribePart(const Dataset& dataset, const DataPlan& plan) {
                 absl::StrFormat("\n%d packs, %.1f %% filled", epoch.packs, 100.0 * epoch.fill()));
 }
 
+// The first row of each reason for which rows were dropped or cut; empty where none was.
+absl::StatusOr<std::string> DescribeDropped(const RunData& data, const std::string& list) {
+  std::map<std::string, std::string> first;
+  const auto visit = [&](const DroppedRow& row) {
+    first.try_emplace(row.reason, StrCat("first ", row.reason, ": ", row.place.file, ":", row.place.line,
+                                         row.message.empty() ? "" : ": ", row.message, "\n"));
+    return absl::OkStatus();
+  };
+  FTUNE_RETURN_IF_ERROR(data.VisitDropped(visit));
+  std::string text;
+  for (const auto& [reason, line] : first) StrAppend(text, line);
+  if (text.empty()) return text;
+  StrAppend(text, list.empty() ? "all of them: ftune data --dropped FILE" : "all of them: " + list, "\n");
+  return text;
+}
+
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   if (loaded.recipe.data.streaming) {
@@ -73,6 +92,11 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     StrAppend(text, "evaluation: ", DescribePart(*data.evaluation, evaluation), "\n");
     if (!data.evaluation_store.path.empty()) StrAppend(text, DescribeStore(data.evaluation_store), "\n");
   }
+  if (!options.dropped.empty()) {
+    FTUNE_RETURN_IF_ERROR(WriteDropped(data, std::filesystem::absolute(options.dropped)));
+  }
+  FTUNE_ASSIGN_OR_RETURN(const std::string dropped, DescribeDropped(data, options.dropped));
+  StrAppend(text, dropped);
   if (!invocation.json) std::printf("%s", text.c_str());
   return result;
 }
@@ -84,6 +108,9 @@ void AddData(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("data", "Tokenises a recipe's data ahead, for the runs that use it");
   command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
+  command->add_option(
+      "--dropped", options->dropped,
+      "Write a line of JSON for each row that is dropped or cut to this file: file, line, why");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

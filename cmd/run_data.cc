@@ -1,6 +1,7 @@
 #include "cmd/run_data.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -33,6 +34,14 @@ absl::StatusOr<std::string> ChooseTemplate(const LoadedRecipe& loaded, RunData& 
   return whole;
 }
 
+// Those with a weight; where there are none all, which is an error later on.
+std::vector<DataSource> TakenSources(const std::vector<DataSource>& sources) {
+  std::vector<DataSource> taken;
+  std::copy_if(sources.begin(), sources.end(), std::back_inserter(taken),
+               [](const DataSource& source) { return source.weight > 0; });
+  return taken.empty() ? sources : taken;
+}
+
 }  // namespace
 
 absl::Status CheckIds(const DataReport& report, int64_t vocab_size, const std::string& model) {
@@ -55,15 +64,17 @@ absl::StatusOr<SampleSource> DescribeSource(const std::filesystem::path& tokeniz
 absl::Status WriteDropped(const RunData& data, const std::filesystem::path& path) {
   FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
   FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  const auto write = [&](const DroppedRow& row) {
+  FTUNE_RETURN_IF_ERROR(data.VisitDropped([&](const DroppedRow& row) {
     const std::string line = row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
     return file.Append(StrCat(line, "\n"));
-  };
-  if (data.train) FTUNE_RETURN_IF_ERROR(data.train->store->VisitDropped(write));
-  if (data.evaluation && !(data.train && data.evaluation->store == data.train->store)) {
-    FTUNE_RETURN_IF_ERROR(data.evaluation->store->VisitDropped(write));
-  }
+  }));
   return file.Commit();
+}
+
+absl::Status RunData::VisitDropped(const DroppedVisitor& visit) const {
+  if (train) FTUNE_RETURN_IF_ERROR(train->store->VisitDropped(visit));
+  if (!evaluation || (train && evaluation->store == train->store)) return absl::OkStatus();
+  return evaluation->store->VisitDropped(visit);
 }
 
 AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
@@ -124,7 +135,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   data.vocab_size = config.vocab_size;
   Dataset rows;
   if (!recipe.data.streaming) {
-    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(recipe.data.train));
+    FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(TakenSources(recipe.data.train)));
     data.train_store = prepared.store;
     rows = std::move(prepared.dataset);
   }

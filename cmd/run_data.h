@@ -37,6 +37,8 @@ struct RunData {
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
 
+  // The rows of training and evaluation that were dropped or cut; each once, whichever side it would be on.
+  absl::Status VisitDropped(const DroppedVisitor& visit) const;
   AuditReport Audit() const;  // of the training data
   absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
   absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null

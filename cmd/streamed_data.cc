@@ -11,12 +11,13 @@
 #include "cmd/run_options.h"
 #include "data/file/pipe_bytes.h"
 #include "data/loader/mixed_rows.h"
+#include "data/source/inspect.h"
 
 namespace ftune {
 StreamedData::StreamedData(const Recipe& recipe, const RunData& data, Say say)
-    : entries_(ToEntries(recipe.data.train)),
+    : data_(data),
+      entries_(ToEntries(recipe.data.train)),
       interleave_(recipe.data.mix == DataMix::kInterleave),
-      vocab_size_(data.vocab_size),
       model_(recipe.model.path),
       say_(std::move(say)),
       bad_rows_(ToBadRows(recipe.data.on_bad_row)),
@@ -57,7 +58,7 @@ absl::StatusOr<std::unique_ptr<RowStream>> StreamedData::Open() {
 }
 
 absl::Status StreamedData::Observe(const TokenBlock& block) {
-  FTUNE_RETURN_IF_ERROR(CheckIds(block.report, vocab_size_, model_));
+  FTUNE_RETURN_IF_ERROR(CheckIds(block.report, data_.vocab_size, model_));
   const std::lock_guard lock(mutex_);
   if (!first_pass()) return absl::OkStatus();
   for (DroppedRow row : block.dropped) {
@@ -66,6 +67,11 @@ absl::Status StreamedData::Observe(const TokenBlock& block) {
     dropped_ << row.ToJson().dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
   }
   report_.Merge(block.report);
+  if (first_sample_.empty() && !block.samples.empty()) {
+    const SampleRecord& sample = block.samples.front();
+    const auto begin = block.tokens.begin() + static_cast<int64_t>(sample.begin);
+    first_sample_.assign(begin, begin + sample.length);
+  }
   if (!dropped_.is_open() || dropped_.flush()) return absl::OkStatus();
   return IoError(dropped_path_, "write", errno);
 }
@@ -73,6 +79,12 @@ absl::Status StreamedData::Observe(const TokenBlock& block) {
 DataReport StreamedData::report() const {
   const std::lock_guard lock(mutex_);
   return report_;
+}
+
+DataAudit StreamedData::Audit() const {
+  const std::lock_guard lock(mutex_);
+  return {AuditReport(report_.audit, data_.stop_ids, *data_.tokenizer),
+          RenderSample(first_sample_, *data_.tokenizer, /*colour=*/false)};
 }
 
 std::string DescribeStream(const DataReport& report) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cmd/audit.h"
 #include "cmd/recipe/recipe.h"
 #include "cmd/run_data.h"
 #include "data/loader/row_stream.h"
@@ -38,15 +39,16 @@ class StreamedData {
 
   // Of the rows that the first pass through the data has read so far. From any thread.
   DataReport report() const;
+  DataAudit Audit() const;
 
  private:
   absl::StatusOr<std::unique_ptr<RowStream>> Open();
   absl::Status Observe(const TokenBlock& block);
   bool first_pass() const { return passes_ == 1; }
 
+  const RunData& data_;
   std::vector<DatasetEntry> entries_;
   bool interleave_;
-  int64_t vocab_size_;
   std::string model_;
   Say say_;
   BadRows bad_rows_;
@@ -56,6 +58,7 @@ class StreamedData {
   std::ofstream dropped_;
   mutable std::mutex mutex_;
   DataReport report_;
+  std::vector<StoredToken> first_sample_;
   std::atomic<int64_t> passes_ = 0;  // begun
 };
 

@@ -9,6 +9,7 @@
 #include "cmd/hub/resolve.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/standard_input.h"
+#include "data/file/text_place.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ftune {
@@ -53,7 +54,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                                           HubProgress(invocation.verbosity())));
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(model.path));
   if (options.decode) return Decode(*tokenizer, options, invocation.json);
-  const Encoding encoding = tokenizer->Encode(ReadStandardInput(), {.add_special_tokens = options.special});
+  const std::string text = ReadStandardInput();
+  FTUNE_RETURN_IF_ERROR(CheckUtf8(text, {"standard input", 1}, 1));
+  const Encoding encoding = tokenizer->Encode(text, {.add_special_tokens = options.special});
   if (!invocation.json) std::printf("%s\n", nlohmann::json(encoding.ids).dump().c_str());
   return CommandResult{.json = {{"ids", encoding.ids}}};
 }

@@ -24,6 +24,7 @@
 #include "cmd/save_result.h"
 #include "cmd/stop_signal.h"
 #include "cmd/streamed_data.h"
+#include "data/loader/checked_batches.h"
 #include "data/loader/planned_batches.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/adapter/module_pattern.h"
@@ -95,16 +96,12 @@ absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
   return absl::OkStatus();
 }
 
-// What is known of the data before the first step; nothing of streamed data.
-nlohmann::ordered_json DataFacts(const RunData& data, const std::optional<DataPlan>& plan) {
+// What is known of the data before the first step, of the first epoch; nothing of streamed data.
+nlohmann::ordered_json DataFacts(const std::optional<DataPlan>& plan) {
   if (!plan) return nlohmann::ordered_json::object();
   const DataPlan::Epoch& epoch = plan->epochs().front();
-  return {{"samples", data.train->size()},
-          {"tokens", data.train->tokens()},
-          {"trained_tokens", data.train->trained_tokens()},
-          {"packs", epoch.packs},
-          {"fill", epoch.fill()},
-          {"steps_per_epoch", epoch.steps}};
+  return {{"samples", epoch.samples}, {"tokens", epoch.tokens}, {"trained_tokens", epoch.trained_tokens},
+          {"packs", epoch.packs},     {"fill", epoch.fill()},   {"steps_per_epoch", epoch.steps}};
 }
 
 nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const MemoryUse& memory) {
@@ -163,7 +160,7 @@ class TrainRun {
     FTUNE_RETURN_IF_ERROR(folder->Clear());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder->paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data_, folder->paths().dropped()));
-    if (!stream_) FTUNE_RETURN_IF_ERROR(WriteAudit(data_, folder->paths().audit()));
+    if (!stream_) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data_), folder->paths().audit()));
     FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(folder->paths().log()));
     return Train(folder->paths(), *log);
   }
@@ -202,16 +199,16 @@ class TrainRun {
       return absl::OkStatus();
     }
     progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
-    for (const std::string& line : AuditLines(data_)) progress_.Say(line);
-    FTUNE_RETURN_IF_ERROR(CheckAudit(data_, recipe().data.audit));
+    FTUNE_RETURN_IF_ERROR(SayAudit(AuditOf(data_)));
     FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe()));
     plan_.emplace(std::move(plan));
     const DataPlan::Epoch& epoch = plan_->epochs().front();
     steps_ = {plan_->total_steps(), epoch.steps};
     progress_.Say(absl::StrFormat(
-        "plan: %d steps of up to %d × %d tokens; an epoch is %d packs, %.1f %% filled, in %d steps",
-        steps_.total, *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.packs,
-        100.0 * epoch.fill(), epoch.steps));
+        "plan: %d steps of up to %d × %d tokens; an epoch is %d samples, %d tokens (%d trained) in %d packs, "
+        "%.1f %% filled, in %d steps",
+        steps_.total, *recipe().train.global_batch_size, recipe().data.sequence_len, epoch.samples,
+        epoch.tokens, epoch.trained_tokens, epoch.packs, 100.0 * epoch.fill(), epoch.steps));
     if (plan_->used_up()) {
       progress_.Say(StrCat("plan: all data is used up after epoch ", plan_->epochs().size(),
                            ", by the epochs of its entries"));
@@ -219,14 +216,26 @@ class TrainRun {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<BatchSource> MakeBatches() {
-    if (stream_) return std::make_unique<StreamedBatches>(stream_->input(), ToStreamOptions(recipe()));
-    return std::make_unique<PlannedBatches>(*plan_);
+  absl::Status SayAudit(const DataAudit& audit) {
+    for (const std::string& line : AuditLines(audit)) progress_.Say(line);
+    return CheckAudit(audit, recipe().data.audit);
+  }
+
+  // Streamed data is audited when the window of the first batch was read.
+  std::unique_ptr<BatchSource> MakeBatches(const RunPaths& paths) {
+    if (!stream_) return std::make_unique<PlannedBatches>(*plan_);
+    const auto audit = [this, path = paths.audit()]() -> absl::Status {
+      const DataAudit first = stream_->Audit();
+      FTUNE_RETURN_IF_ERROR(SayAudit(first));
+      return WriteAudit(first, path);
+    };
+    return std::make_unique<CheckedBatches>(
+        std::make_unique<StreamedBatches>(stream_->input(), ToStreamOptions(recipe())), audit);
   }
 
   CommandResult DryRunResult() const {
     CommandResult result{.json = {{"run", *recipe().output_dir}, {"steps", steps_.total}}};
-    result.json.update(DataFacts(data_, plan_));
+    result.json.update(DataFacts(plan_));
     result.json["exit"] = 0;
     return result;
   }
@@ -303,7 +312,7 @@ class TrainRun {
 
   absl::StatusOr<CommandResult> Train(const RunPaths& paths, RunLog& log) {
     nlohmann::ordered_json facts = StartFacts(*model_.model, steps_.total, backend_->ledger().current());
-    facts.update(DataFacts(data_, plan_));
+    facts.update(DataFacts(plan_));
     log.Start(facts);
     if (stream_) FTUNE_RETURN_IF_ERROR(stream_->ListDropped(paths.dropped()));
     RunObserver observer(log, progress_);
@@ -323,7 +332,7 @@ class TrainRun {
 
     const TrainerOptions options = ToTrainerOptions(recipe(), steps_);
     WarnOfWarmup(options.learning_rate);
-    const std::unique_ptr<BatchSource> batches = MakeBatches();
+    const std::unique_ptr<BatchSource> batches = MakeBatches(paths);
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches,
                     evaluation_ ? &*evaluation_ : nullptr, options, observer);
     FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary,
@@ -373,7 +382,7 @@ class TrainRun {
     trainer_options.learning_rate = LrRangeTest::Schedule();
     trainer_options.learning_rate.total_steps = steps_.total;
     trainer_options.eval_on_start = false;
-    const std::unique_ptr<BatchSource> batches = MakeBatches();
+    const std::unique_ptr<BatchSource> batches = MakeBatches(paths);
     Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, nullptr, trainer_options,
                     test);
     const absl::StatusOr<TrainSummary> summary =

@@ -188,8 +188,10 @@ void AddData(KeyTable& table) {
                  "Make a sample of each learned turn of a conversation, which ends with it. auto: of turns "
                  "that the template writes otherwise once the conversation goes on; false: refuse such "
                  "rows."),
-       MakeField("train_on_inputs", &S::train_on_inputs, BoolType(),
-                 "Learn the prompts too, not only the assistant's turns."),
+       MakeField(
+           "train_on_inputs", &S::train_on_inputs, BoolType(),
+           "Learn the prompts too, not only the assistant's turns: each conversation as a whole, as the "
+           "template writes it."),
        MakeField("train_on_turns", &S::train_on_turns,
                  OneOf<TrainedTurns>({{{"all"}, TrainedTurns::kAll}, {{"last"}, TrainedTurns::kLast}}),
                  "Which of the assistant's turns are learned."),
@@ -267,7 +269,7 @@ void AddTrain(KeyTable& table) {
                  "Microbatches per optimizer step. auto: what the other two sizes give."),
        MakeField("num_epochs", &S::num_epochs, NumberType({.above = 0, .max = 1e6}),
                  "Times through the data; may be a fraction.", {"num_train_epochs"}),
-       MakeField("max_steps", &S::max_steps, NullOr(IntType(0)),
+       MakeField("max_steps", &S::max_steps, NullOr(IntType(1)),
                  "At most so many optimizer steps; this or num_epochs, whichever comes first."),
        MakeField("eval_steps", &S::eval_steps, NullOr(IntType(1)), "Evaluate every so many steps."),
        MakeField(

@@ -183,8 +183,10 @@ absl::Status AuditReport::Check(const AuditLimits& limits) const {
         "the model would not learn to stop: trained turns do not end with a token that ends generation",
         StrCat(ShareOf(open_turns(), turns(), "turns"), ", ending with ", DescribeEndings(false)),
         StrCat("an end with ", DescribeStops()),
-        "give the model's generation_config.json the token that the chat template ends turns with as "
-        "eos_token_id, choose another data.chat_template, or raise the limit");
+        2 * counts_.cut_turns > open_turns()
+            ? "raise data.sequence_len or choose another data.excess_length_strategy, or raise the limit"
+            : "give the model's generation_config.json the token that the chat template ends turns with as "
+              "eos_token_id, choose another data.chat_template, or raise the limit");
   }
   const double trained = Share(counts_.trained_tokens, counts_.tokens);
   if (trained < limits.min_trained_tokens) {

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "data/loader/assemble.h"
 #include "data/pack/packing.h"
+#include "data/pack/spread_packs.h"
 
 namespace ftune {
 namespace {
@@ -179,7 +180,13 @@ PackList DataPlan::MakePacks(int64_t epoch) const {
   }
   std::vector<uint32_t> order = EpochOrder(entries_, options_.mix, options_.seed, epoch);
   RandomSequence random(options_.seed, kPacksPurpose + static_cast<uint64_t>(epoch));
-  if (options_.packing) return PlanPacks(lengths_, order, pack_capacity_, &random);
+  if (options_.packing) {
+    PackList packs = PlanPacks(lengths_, order, pack_capacity_, &random);
+    if (options_.mix == MixOrder::kConcat || entries_.size() < 2) return packs;
+    std::vector<uint32_t> ends;
+    for (const EntryRange& entry : entries_) ends.push_back(entry.end);
+    return SpreadPacks(packs, ends);
+  }
   if (options_.group_by_length) GroupByLength(lengths_, options_.global_batch_size, random, order);
   return OneSamplePacks(order);
 }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "data/store/xxh3_stream.h"
+#include "data/source/row_hash.h"
 
 namespace ftune {
 namespace {
@@ -18,7 +18,13 @@ void AddLost(const RowPlace& place, const std::string& reason, std::string messa
   ++audit.lost[reason];
 }
 
-void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t row_hash, TokenBlock& to) {
+struct HashedRow {
+  BuiltRow built;
+  uint64_t hash = 0;  // HashRow
+};
+
+void AddRow(const HashedRow& hashed, const RowPlace& place, uint32_t row, TokenBlock& to) {
+  const BuiltRow& built = hashed.built;
   to.report.truncated_rows += built.truncated;
   to.report.split_rows += built.split;
   to.report.audit.Merge(built.audit);
@@ -32,7 +38,7 @@ void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t
   }
   if (built.split) to.dropped.push_back({place, row, kSplit, built.tokens, ""});
   if (built.truncated) to.dropped.push_back({place, row, kTruncated, built.tokens, ""});
-  for (const Sample& sample : built.samples) to.Add(sample, row, row_hash);
+  for (const Sample& sample : built.samples) to.Add(sample, row, hashed.hash);
 }
 
 }  // namespace
@@ -40,17 +46,18 @@ void AddRow(const BuiltRow& built, const RowPlace& place, uint32_t row, uint64_t
 absl::StatusOr<TokenBlock> BlockBuilder::Build(const RowBlock& block, RowFormat format,
                                                const RowMapping& mapping) const {
   TokenBlock result;
-  const auto build = [&](size_t row) -> absl::StatusOr<BuiltRow> {
+  const auto build = [&](size_t row) -> absl::StatusOr<HashedRow> {
     FTUNE_ASSIGN_OR_RETURN(const OrderedJson parsed, ParseRow(block, row));
-    return builder_.Build(parsed, format, block.PlaceOf(row), mapping);
+    FTUNE_ASSIGN_OR_RETURN(BuiltRow built, builder_.Build(parsed, format, block.PlaceOf(row), mapping));
+    return HashedRow{std::move(built), HashRow(parsed)};
   };
   for (size_t i = 0; i < block.rows.size(); ++i) {
-    const absl::StatusOr<BuiltRow> built = build(i);
+    const absl::StatusOr<HashedRow> built = build(i);
     const auto row = static_cast<uint32_t>(i);
     ++result.report.rows;
     ++result.report.audit.rows;
     if (built.ok()) {
-      AddRow(*built, block.PlaceOf(i), row, Xxh3Of(block.text(i)), result);
+      AddRow(*built, block.PlaceOf(i), row, result);
     } else if (bad_rows_ == BadRows::kSkip) {
       const std::string message(built.status().message());
       ++result.report.dropped[kBadRow];

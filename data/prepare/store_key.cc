@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
+#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
@@ -53,6 +53,21 @@ absl::StatusOr<ordered_json> DescribeGguf(const std::filesystem::path& path) {
   return metadata;
 }
 
+// Whether the text has a format of strftime that is finer than a day. Wherever it stands, since a variable
+// may hold it: to find one too many is harmless.
+bool TellsTimeOfDay(std::string_view text) {
+  constexpr std::string_view kFine = "cHIklMpPrRsSTX";
+  constexpr std::string_view kFlagsAndWidth = "_-0^#123456789EO";
+  for (size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+    if (at > 0 && text[at - 1] == '{') continue;  // {%set …
+    const size_t conversion = text.find_first_not_of(kFlagsAndWidth, at + 1);
+    if (conversion != std::string_view::npos && kFine.find(text[conversion]) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 ordered_json DescribeOptions(const SampleOptions& options) {
   // Names each field: one that is new does not compile until it stands here and below.
   const auto& [train_on_inputs, train_on_turns, roles_to_train, split_turns, sequence_len,
@@ -100,13 +115,16 @@ absl::StatusOr<std::string> DescribeTokenizer(const std::filesystem::path& model
   return Dump(files);
 }
 
-std::string DescribeTemplate(const std::string& text) {
+std::string DescribeTemplate(const std::string& text, std::time_t now) {
   if (text.find("strftime_now") == std::string::npos) return text;
-  const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  return StrCat(text,
-                absl::StrFormat("\n%04d-%02d-%02d", 1900 + local.tm_year, 1 + local.tm_mon, local.tm_mday));
+  std::string described = StrCat(
+      text, absl::StrFormat("\n%04d-%02d-%02d", 1900 + local.tm_year, 1 + local.tm_mon, local.tm_mday));
+  if (TellsTimeOfDay(text)) {
+    StrAppend(described, absl::StrFormat(" %02d:%02d:%02d", local.tm_hour, local.tm_min, local.tm_sec));
+  }
+  return described;
 }
 
 absl::StatusOr<StoreKey> MakeStoreKey(const std::vector<DatasetEntry>& entries,

@@ -2,6 +2,7 @@
 // so that a store is never taken for one it is not.
 #pragma once
 
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -24,8 +25,10 @@ struct StoreKey {
 // and .tiktoken files; of a .gguf file, its metadata. As text.
 absl::StatusOr<std::string> DescribeTokenizer(const std::filesystem::path& model);
 
-// The text of a chat template; empty where there is none. One that asks for the time changes with the day.
-std::string DescribeTemplate(const std::string& text);
+// The text of a chat template; empty where there is none. With strftime_now, the local date of `now` is
+// added; where the text has a format for the time of day too, the time to the second, so that it is never
+// re-used.
+std::string DescribeTemplate(const std::string& text, std::time_t now = std::time(nullptr));
 
 struct SampleSource {
   std::string tokenizer;      // DescribeTokenizer

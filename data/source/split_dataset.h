@@ -1,6 +1,8 @@
-// Parts of a dataset by its rows' hashes: which rows are evaluated, and which are used at all. A row's fate
-// depends on its text alone, so it is the same for ever: rows that are added, removed or moved, the seed and
-// (but for the rows that it drops) the length policy do not change it. Equal rows have the same fate.
+// Parts of a dataset by its rows' hashes: which rows are evaluated, and which are used at all. A row's
+// draw depends on what it says alone (row_hash.h), so equal rows share it, and neither their order, how a
+// file spells them nor the seed change it. With a share, that is a row's fate for ever, whatever rows stand
+// beside it. With a count, the smallest draws are taken: a row that is added, removed or dropped (by the
+// length policy) can push another one over the border.
 #pragma once
 
 #include "absl/status/statusor.h"

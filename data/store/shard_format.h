@@ -20,7 +20,7 @@ namespace ftune {
 
 static_assert(std::endian::native == std::endian::little, "shard files are mapped as they are");
 
-inline constexpr uint32_t kShardVersion = 2;
+inline constexpr uint32_t kShardVersion = 3;
 inline constexpr std::array<char, 8> kShardBegin = {'f', 't', 'u', 'n', 'e', 't', 'o', 'k'};
 inline constexpr std::array<char, 8> kShardEnd = {'k', 'o', 't', 'e', 'n', 'u', 't', 'f'};
 

@@ -30,7 +30,7 @@ struct SampleInfo {
   int64_t trained_tokens = 0;  // tokens that count in the loss: the first of a sample never does
   int32_t entry = 0;           // which of the data section's entries it comes from
   int64_t row = 0;             // which row, counted over all entries, dropped rows included
-  uint64_t row_hash = 0;       // of the row's text alone: the side of a split that the row is on, for ever
+  uint64_t row_hash = 0;       // HashRow, of what the row says alone: decides on which side of a split it is
 };
 
 // Thread-safe. Samples stand in the order of entries, rows and pieces of rows.

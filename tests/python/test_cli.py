@@ -407,6 +407,9 @@ def test_tokenize(case):
                          ("[0, 0, 320]", "[2]: found 320"), ("[99999999999999999999]", "[0]"), ("[[0]]", "array"),
                          ("[" * 100000, "JSON array")):
         case.fails(2, "tokenize", TINY, "--decode", text=wrong, says=["standard input", found])
+    broken = subprocess.run([case.ftune, "tokenize", TINY], input=b"ok\na\xffb", capture_output=True)
+    assert broken.returncode == 4 and broken.stdout == b"", broken
+    assert b"standard input:2: error: not UTF-8 at byte 2 of the line" in broken.stderr, broken
     case.fails(4, "tokenize", "nonesuch.json", text="x", says=["nonesuch.json", "no such file"])
     tiktoken = case.folder / "other.tiktoken"
     tiktoken.write_text("IQ== 0\n")

@@ -117,6 +117,35 @@ def test_data_and_train(case):
     assert fewer["samples"] == 5 and fewer["path"] != answer["path"] and store.exists(), fewer
 
 
+def test_dropped(case):
+    """The rows that were dropped or cut: the first of each reason, and all of them in a file."""
+    long = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y" * 2000}]}
+    case.rows(CHATS + [long, {"text": 3}, long])
+    case.rows(CHATS[:3] + [long], "others.jsonl")
+    recipe = case.recipe()
+    arguments = ("data.on_bad_row=skip", "data.eval=others.jsonl")
+    end = len(CHATS)
+    hint = "all of them: ftune data --dropped FILE\n"
+    done = case.run("data", recipe, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"first too_long: chats.jsonl:{end + 1}\n" in done.stdout and done.stdout.endswith(hint), done.stdout
+    assert f"first bad_row: chats.jsonl:{end + 2}: " in done.stdout, done.stdout
+    assert not (case.folder / "lists").exists()
+    for path in ("list.jsonl", "lists/list.jsonl", case.folder.resolve() / "other.jsonl"):
+        done = case.run("data", recipe, *arguments, "--dropped", path)
+        assert done.returncode == 0 and done.stdout.endswith(f"all of them: {path}\n"), done.stdout + done.stderr
+        rows = [json.loads(line) for line in (case.folder / path).read_text().splitlines()]
+        assert [(row["file"], row["line"], row["reason"]) for row in rows] == [
+            ("chats.jsonl", end + 1, "too_long"), ("chats.jsonl", end + 2, "bad_row"),
+            ("chats.jsonl", end + 3, "too_long"), ("others.jsonl", 4, "too_long")], rows
+    case.fails(4, "data", recipe, *arguments, "--dropped", "list.jsonl/x", says=["list.jsonl"])
+    case.rows(CHATS)
+    case.rows(CHATS, "others.jsonl")
+    done = case.run("data", recipe, *arguments, "--dropped", "list.jsonl")
+    assert done.returncode == 0 and "all of them" not in done.stdout, done.stdout + done.stderr
+    assert (case.folder / "list.jsonl").read_text() == ""
+
+
 def test_killed(case):
     """Killed at any moment, again and again: finished shards are kept, and the store is the same to the byte."""
     recipe = big_case(case, 14)

@@ -58,7 +58,7 @@ def test_counts(case):
         assert facts["tokens"] == sum(step["tokens"] for step in first)
         assert facts["trained_tokens"] == sum(step["trained_tokens"] for step in first)
         assert 0 < facts["fill"] <= 1 and facts["packs"] <= 2 * len(first)
-        assert f"an epoch is {facts['packs']} packs" in done.stderr, done.stderr
+        assert f"in {facts['packs']} packs" in done.stderr, done.stderr
 
 
 def test_mixtures(case):
@@ -74,6 +74,16 @@ def test_mixtures(case):
     assert len(batches) == 18, len(batches)
     kinds = [len({row["ids"][2] for row in step}) for step in batches]
     assert kinds == [2] * 18, kinds
+
+    # A weight of 0: the rows are not even looked at.
+    case.rows([{"broken": 1}], "broken.jsonl")
+    dry = case.run("train", recipe, "data.train=[{path: broken.jsonl, weight: 0}, b.jsonl]", "--dry-run", "--json")
+    assert dry.returncode == 0 and json.loads(dry.stdout)["samples"] == 36, dry.stdout + dry.stderr
+
+    # Weights count in what is said: each row of a twice, half of b's.
+    dry = case.run("train", recipe, "data.train=[{path: a.jsonl, weight: 2}, {path: b.jsonl, weight: 0.5}]", "--dry-run", "--json")
+    facts = json.loads(dry.stdout)
+    assert facts["samples"] == 24 + 18, facts
 
     sources = "[{path: a.jsonl, epochs: 1}, {path: b.jsonl, epochs: 1.5, max_samples: 8}]"
     done = case.run("train", recipe, f"data.train={sources}", "data.packing=false", "train.num_epochs=7",
@@ -112,6 +122,19 @@ def test_streaming_standard_input(case):
     assert len(steps(case)) == 20 and steps(case)[-1]["loss"] < steps(case)[0]["loss"]
     assert "not known beforehand" in said, said
     assert (case.folder / "out" / "model" / "config.json").exists()
+
+
+def test_streaming_audit(case):
+    """The first window is audited before the first step, by the same limits."""
+    case.rows([{**CHATS[0], "messages": [{**m, "weight": 0} for m in CHATS[0]["messages"]]}] * 3 + CHATS)
+    recipe = case.recipe()
+    done = case.run("train", recipe, *STREAM, "train.max_steps=2", "data.audit.max_untrained_samples=1",
+                    "output_dir=out", "--force")
+    assert done.returncode == 0 and "audit: " in done.stderr and "[[" in done.stderr, done.stderr
+    audit = json.loads((case.folder / "out" / "data" / "audit.json").read_text())
+    assert audit["untrained_samples"] == 3 and "[[" in audit["first_sample"], audit
+    case.fails(4, "train", recipe, *STREAM, "train.max_steps=2", "data.audit.max_untrained_samples=0", "output_dir=out2", "--force",
+               says=["data.audit.max_untrained_samples"])
 
 
 def test_streaming_file(case):

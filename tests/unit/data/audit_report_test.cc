@@ -139,6 +139,7 @@ TEST_CASE("a turn whose end truncation cuts off is open; one that is cut off who
                                  {.sequence_len = 24, .excess_length_strategy = ExcessTokens::kTruncate}),
                         {end}, tokenizer);
   CheckStops(cut, {}, "f.jsonl:2", "max_open_turns");
+  CHECK(DetailOf(cut.Check({}))->hint.starts_with("raise data.sequence_len"));
   CHECK(StrJoin(cut.Lines(), "\n").find("1 of 1 trained turns (100 %) end with a cut (1)") !=
         std::string::npos);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "data/pack/spread_packs.h"
 
 namespace ftune {
 namespace {
@@ -210,6 +211,40 @@ TEST_CASE("small cases") {
   CHECK(Lists(PlanPacks(std::vector<int32_t>{10}, std::vector<uint32_t>{0}, 10, nullptr)) ==
         std::vector<std::vector<uint32_t>>{{0}});
   CHECK(Lists(OneSamplePacks(order)) == std::vector<std::vector<uint32_t>>{{0}, {1}, {2}, {3}, {4}, {5}});
+}
+
+TEST_CASE("spread packs: the same ones, with each group's share at every point") {
+  // Three groups of unlike lengths, so that packing parts them: 1000 long, 4000 short samples, 500 of both.
+  std::vector<int32_t> lengths;
+  RandomSequence random(19, 20);
+  for (int i = 0; i < 5500; ++i) {
+    const bool is_long = i < 1000 || (i >= 5000 && i % 2 == 0);
+    lengths.push_back(static_cast<int32_t>(is_long ? 700 + random.Below(300) : 20 + random.Below(60)));
+  }
+  const std::vector<uint32_t> ends = {1000, 5000, 5500};
+  const PackList packs = PlanPacks(lengths, Order(lengths.size()), 1024, &random);
+  const PackList spread = SpreadPacks(packs, ends);
+  CheckPacks(spread, lengths, 1024);
+  auto before = Lists(packs), after = Lists(spread);
+  // The furthest that a group's share is from that of all samples.
+  const auto uneven = [&](const std::vector<std::vector<uint32_t>>& lists) {
+    double most = 0, all = 0;
+    std::vector<double> taken(3, 0.0);
+    for (const std::vector<uint32_t>& pack : lists) {
+      for (const uint32_t sample : pack) ++taken[sample < 1000 ? 0 : sample < 5000 ? 1 : 2];
+      all += static_cast<double>(pack.size());
+      const double share = all / 5500;
+      most = std::max({most, std::abs(taken[0] / 1000 - share), std::abs(taken[1] / 4000 - share),
+                       std::abs(taken[2] / 500 - share)});
+    }
+    return most;
+  };
+  INFO("uneven before ", uneven(before), ", after ", uneven(after));
+  CHECK(uneven(after) < 0.02);
+  CHECK(uneven(before) > 3 * uneven(after));
+  std::sort(before.begin(), before.end());
+  std::sort(after.begin(), after.end());
+  CHECK(before == after);
 }
 
 TEST_CASE("grouped by length: batches of similar lengths in a random order, every sample once") {

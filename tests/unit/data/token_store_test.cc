@@ -166,7 +166,7 @@ TEST_CASE("a manifest counts only for the shards that it was written for") {
                                                         {"\"shards\": 2", "\"shards\": 4000000000"},
                                                         {"\"shards\": 2", "\"shards\": -1"},
                                                         {"\"samples\": 12", "\"samples\": 13"},
-                                                        {"\"version\": 2", "\"version\": 1"},
+                                                        {"\"version\": 3", "\"version\": 2"},
                                                         {HexOf(kKey), HexOf(Xxh3Of128("other"))},
                                                         {"}", ""}}) {
     std::string bad = manifest;

@@ -58,7 +58,7 @@ data:
     - {path: b.jsonl, format: messages, weight: 0.5}
   val_set_size: 0.1
   packing: off
-train: {max_steps: 0, num_epochs: 2.5, seed: 0}
+train: {max_steps: 1, num_epochs: 2.5, seed: 0}
 optimizer: {learning_rate: 2e-5, max_grad_norm: null, lr_scheduler: LINEAR, warmup_steps: 0}
 precision: {weights: bf16, loss_scale: dynamic}
 parallel: {schedule: my.csv, stages: [8, 7]}
@@ -81,9 +81,9 @@ launch: {hosts: [n1, {host: n2, slots: 4}], slurm: {time: 04:00:00, extra: ["--x
                                 {.path = "b.jsonl", .format = DataFormat::kMessages, .weight = 0.5}});
   CHECK(recipe.data.val_set_size == CountOrShare{.share = 0.1});
   CHECK_FALSE(recipe.data.packing);
-  CHECK(recipe.train.max_steps == 0);  // 0 is a value
+  CHECK(recipe.train.max_steps == 1);
   CHECK(recipe.train.num_epochs == 2.5);
-  CHECK(recipe.train.seed == 0);
+  CHECK(recipe.train.seed == 0);  // 0 is a value
   CHECK(Load(std::string(kMinimal) + "train: {freeze: [\".*embed.*\"]}\n").train.freeze ==
         std::vector<std::string>{".*embed.*"});
   CHECK(recipe.optimizer.learning_rate == 2e-5);
@@ -154,7 +154,7 @@ unheard: 1
 train:
   lerning_rate: 1
 )";
-  const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=-1"});
+  const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(text, "r.yaml", {"train.max_steps=0"});
   CHECK(loaded.status().message() ==
         "r.yaml:4: error: data.train[0].formt: unknown key, expected one of path, name, split, revision, "
         "format, weight, epochs, max_samples, columns, roles; did you mean format?\n"
@@ -169,7 +169,7 @@ train:
         "adamw_8bit; did you mean adamw?\n"
         "r.yaml:12: error: unheard: unknown key; `ftune recipe --reference` lists the keys\n"
         "r.yaml:13: error: train: given twice (first on line 6); put its keys into one section\n"
-        "command line: error: train.max_steps: found -1, expected null or a whole number of 0 or more");
+        "command line: error: train.max_steps: found 0, expected null or a whole number of 1 or more");
   const std::vector<ErrorDetail> errors = RecipeErrorsOf(loaded.status());
   REQUIRE(errors.size() == 10);
   CHECK(errors[2].file == "r.yaml");

@@ -207,6 +207,10 @@ TEST_CASE("data options that have no effect or contradict each other") {
   refused("data: {train: d, group_by_length: true}\n", "data.group_by_length");
   refused("data: {train: d, truncation_side: left}\n", "data.truncation_side");
   refused("data: {train: d, truncation_side: left, excess_length_strategy: split}\n", "data.truncation_side");
+  refused("data: {train: d, split_turns: true, train_on_inputs: true}\n", "data.split_turns");
+  refused("data: {train: d, split_turns: false, train_on_inputs: true}\n", "data.split_turns");
+  CHECK(LoadRecipeText("model: {path: m}\ndata: {train: d, split_turns: auto, train_on_inputs: true}\n", "r")
+            .ok());
   refused("data: {train: d, mix: interleave}\n", "data.mix");
   refused("data: {train: {path: d, weight: 2, epochs: 1}}\n", "data.train");
   refused("data: {train: d, eval: {path: e, weight: 2}}\n", "data.eval");

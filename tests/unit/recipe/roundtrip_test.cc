@@ -57,7 +57,7 @@ Recipe Full() {
                                      {"text", "null"},
                                      {"list", {1, 2.5, 2.0, "3", nullptr, "a b", ""}},
                                      {"map", {{"k: x", "line\nline"}, {"n", -7}}}},
-            .split_turns = false,
+            .split_turns = {},
             .train_on_inputs = true,
             .train_on_turns = TrainedTurns::kLast,
             .roles_to_train = {"tool", "a b"},
@@ -78,7 +78,7 @@ Recipe Full() {
              .micro_batch_size = 3,
              .gradient_accumulation_steps = 4,
              .num_epochs = 0.7,
-             .max_steps = 0,
+             .max_steps = 1,
              .eval_steps = 7,
              .evals_per_epoch = {},
              .eval_on_start = false,
@@ -171,6 +171,9 @@ TEST_CASE("a recipe written and read is the same") {
   streamed.data.streaming_window = 77;
   streamed.train.max_steps = 3;
   CheckRoundTrip(streamed);
+  Recipe split = Minimal();
+  split.data.split_turns = false;
+  CheckRoundTrip(split);
 }
 
 TEST_CASE(
@@ -179,10 +182,10 @@ TEST_CASE(
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (key.name.starts_with("model.rope_scaling")) continue;  // excludes the adapter
     const bool excluded = key.name == "data.eval" || key.name.starts_with("data.streaming") ||
-                          key.name == "train.evals_per_epoch" || key.name == "optimizer.warmup_ratio" ||
-                          key.name == "train.freeze" || key.name == "checkpoint.save_steps" ||
-                          key.name == "launch.hostfile" || key.name == "precision.gradients" ||
-                          key.name == "precision.master";
+                          key.name == "data.split_turns" || key.name == "train.evals_per_epoch" ||
+                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
+                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
+                          key.name == "precision.gradients" || key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
