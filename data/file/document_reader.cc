@@ -14,11 +14,12 @@ absl::StatusOr<std::optional<RowBlock>> DocumentReader::Next() {
     text.resize(have + options_.read_bytes);
     FTUNE_ASSIGN_OR_RETURN(read, bytes_->Read(text.data() + have, options_.read_bytes));
     text.resize(have + read);
-    if (text.size() > options_.max_document_bytes) {
+    if (text.size() > options_.max_row_bytes) {
       return RowError(
-          {file_}, {.message = StrCat("a document of more than ", options_.max_document_bytes >> 20, " MiB"),
-                    .expected = "shorter documents",
-                    .hint = "cut the file into several"});
+          {file_},
+          {.message = StrCat("a document of more than ", options_.max_row_bytes >> 20, " MiB"),
+           .expected = "shorter documents, which are tokenised whole",
+           .hint = "cut the file into several (split -C), or make each paragraph a row of JSON Lines"});
     }
   }
   bytes_.reset();

@@ -14,8 +14,8 @@ struct BlockOptions {
   // From the first byte of a block's first row to the last of its last; a longer row is a block of its own.
   size_t block_bytes = size_t{4} << 20;
   size_t block_rows = 65536;
-  size_t max_row_bytes = size_t{256} << 20;
-  size_t max_document_bytes = size_t{1} << 30;
+  // Of a document too. A row is tokenised whole, which takes some 27 bytes of memory a byte of text.
+  size_t max_row_bytes = size_t{64} << 20;
   size_t read_bytes = size_t{1} << 20;  // at a time; what is read does not depend on it
 };
 

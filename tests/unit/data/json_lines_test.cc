@@ -182,7 +182,7 @@ TEST_CASE("a document is one row") {
   options.read_bytes = 1;
   CHECK(ReadPath(folder.Write("a.txt", "one\n\ntwo"), options).rows ==
         std::vector<std::string>{R"({"text":"one\n\ntwo"})"});
-  options.max_document_bytes = 7;
+  options.max_row_bytes = 7;
   CheckDataError(ReadPath(folder.Write("a.txt", "one\n\ntwo"), options).error, "a document of more than", 0);
   CheckDataError(ReadPath(folder.Write("b.txt", "")).error, "an empty file", 0);
   CheckDataError(ReadPath(folder.Write("c.txt", "a\nb\nc\xC3")).error, "not UTF-8 at byte 2", 3);
