@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folder.h"
@@ -124,7 +125,7 @@ class StorePreparation {
     if (!folder_.HasManifest()) return {};
     auto store = folder_.Open(build_.threads);
     if (!store.ok()) {
-      observer_.say(StrCat(std::string(store.status().message()), "; the store is mended"));
+      SayFault(store.status(), "the store is mended");
       return {};
     }
     const auto shards = static_cast<int64_t>((*store)->shards().size());
@@ -146,7 +147,7 @@ class StorePreparation {
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(path() / "key.json", key_.description + "\n"));
     FTUNE_ASSIGN_OR_RETURN(StoreFolder::Shards found, folder_.FindShards(build_.threads));
     for (const absl::Status& bad : found.bad) {
-      observer_.say(StrCat(std::string(bad.message()), "; its rows are prepared again"));
+      SayFault(bad, "its rows are prepared again");
     }
     const auto reused = static_cast<int64_t>(found.good.size());
     if (reused > 0) observer_.say(StrCat("going on from ", reused, " finished shards"));
@@ -160,12 +161,19 @@ class StorePreparation {
   }
 
  private:
+  // What is wrong with the store, once, and as what it is: no error, for it is put right.
+  void SayFault(const absl::Status& fault, std::string_view what_is_done) {
+    const std::string text = absl::StrReplaceAll(fault.message(), {{": error: ", ": "}});
+    if (std::exchange(said_, text) != text) observer_.say(StrCat(text, "; ", what_is_done));
+  }
+
   const std::vector<DatasetEntry>& entries_;
   const Files& files_;
   const StoreKey& key_;
   const BuildOptions& build_;
   StoreFolder folder_;
   const PrepareObserver& observer_;
+  std::string said_;  // of faults, the last
 };
 
 int64_t BytesOf(const MappedTokenStore& store) {

@@ -213,6 +213,8 @@ TEST_CASE("a store that lost something is mended, and is then as it was") {
     INFO(again.said);
     REQUIRE(again.result.ok());
     CHECK(again.said.find(said) != std::string::npos);
+    CHECK(again.said.find(said) == again.said.rfind(said));  // once
+    CHECK(again.said.find("error:") == std::string::npos);
     CHECK(again.result->store.shards - again.result->store.reused_shards == redone);
     CHECK(FilesOf(store) == files);
     CheckEqual(again.result->dataset, memory.dataset);
