@@ -35,7 +35,7 @@ class UringQueue final : public IoQueue {
     }
     if (!direct_) io_uring_sqe_set_flags(entry, IOSQE_ASYNC);
     io_uring_sqe_set_data64(entry, operation.id);
-    // What the kernel has no room for now stays in the ring; Take submits it again.
+    // What the kernel has no room for stays in the ring, and Take submits it again.
     io_uring_submit(&ring_);
   }
 

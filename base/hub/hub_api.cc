@@ -81,7 +81,7 @@ Meaning MeaningOf(const HubSettings& settings, const Repo& repo, const HttpAnswe
     case 404:
       return NotFound(settings, repo, answer, revision, file);
     case 429:
-      return {"the hub refuses further requests for now (429)",
+      return {"the hub says that there were too many requests (429)",
               StrCat("try again later", retry_after.empty() ? "" : StrCat(" (in ", retry_after, " s)"),
                      settings.token.empty() ? "; with a token (HF_TOKEN) more are allowed" : "")};
     default:
