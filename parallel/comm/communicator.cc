@@ -1,0 +1,108 @@
+#include "parallel/comm/communicator.h"
+
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "parallel/comm/call_queue.h"
+#include "parallel/comm/single_transport.h"
+
+namespace ftune {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What a rank sends with the algorithms that move least.
+int64_t BytesSent(const Call& call, int rank, int size) {
+  const auto without_own = [&](const std::vector<int64_t>& counts) {
+    int64_t total = 0;
+    for (int i = 0; i < size; ++i) total += i == rank ? 0 : counts[i];
+    return total;
+  };
+  switch (call.kind) {
+    case CallKind::kAllReduce:
+      return 2 * BytesFor(call.in.dtype, call.in.count) * (size - 1) / size;
+    case CallKind::kReduceScatter:
+    case CallKind::kAllToAll:
+      return BytesFor(call.in.dtype, without_own(call.counts));
+    case CallKind::kAllGather:
+      return BytesFor(call.in.dtype, call.counts[rank]) * (size - 1);
+    case CallKind::kBroadcast:
+      return call.peer == rank ? call.in.bytes() : 0;
+    case CallKind::kSend:
+      return call.in.bytes();
+    case CallKind::kReceive:
+    case CallKind::kBarrier:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::Status Pending::Wait() { return queue_ == nullptr ? absl::OkStatus() : queue_->Wait(ticket_); }
+
+Communicator::Communicator(std::unique_ptr<Transport> transport)
+    : transport_(std::move(transport)),
+      rank_(transport_->rank()),
+      size_(transport_->size()),
+      sent_(size_, 0),
+      received_(size_, 0) {}
+
+Communicator::~Communicator() = default;
+
+void Communicator::Number(Call& call) {
+  call.sequence = call.kind == CallKind::kSend      ? sent_[call.peer]++
+                  : call.kind == CallKind::kReceive ? received_[call.peer]++
+                                                    : calls_++;
+  ++traffic_.calls;
+  traffic_.bytes += BytesSent(call, rank_, size_);
+}
+
+absl::Status Communicator::RunNow(const Call& call) {
+  const double begin = Now();
+  absl::Status status = transport_->Run(call);
+  if (observer_) observer_(call.signature(), begin, Now());
+  return status;
+}
+
+absl::Status Communicator::Run(Call call) {
+  if (queue_) FTUNE_RETURN_IF_ERROR(queue_->Wait(queue_->last()));
+  Number(call);
+  return RunNow(call);
+}
+
+Pending Communicator::Start(Call call) {
+  Number(call);
+  if (size_ == 1) {
+    // Nothing to wait for; an error stays in the transport.
+    RunNow(call).IgnoreError();
+    return {};
+  }
+  if (!queue_) queue_ = std::make_unique<CallQueue>([this](const Call& c) { return RunNow(c); });
+  return Pending(queue_.get(), queue_->Put(std::move(call)));
+}
+
+absl::StatusOr<double> Communicator::AllReduce(double value, ReduceOp op) {
+  FTUNE_RETURN_IF_ERROR(Run(Call::AllReduce({reinterpret_cast<std::byte*>(&value), 1, DType::kF64, {}}, op)));
+  return value;
+}
+
+absl::StatusOr<int64_t> Communicator::AllReduce(int64_t value, ReduceOp op) {
+  FTUNE_RETURN_IF_ERROR(Run(Call::AllReduce({reinterpret_cast<std::byte*>(&value), 1, DType::kI64, {}}, op)));
+  return value;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(const std::vector<int>& members) {
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, transport_->Split(members));
+  return std::make_unique<Communicator>(std::move(part));
+}
+
+std::unique_ptr<Communicator> MakeSingleCommunicator() {
+  return std::make_unique<Communicator>(std::make_unique<SingleTransport>());
+}
+
+}  // namespace ftune

@@ -1,0 +1,92 @@
+// The collectives of a group of ranks. All ranks of a group make the same calls in the same order.
+//
+// An error stays: after it every call fails at once, and buffers hold anything. So code that computes may
+// leave statuses alone, as long as somebody looks at status() before a result is used.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "parallel/comm/transport.h"
+
+namespace ftune {
+
+class CallQueue;
+
+// A call that was started. The default one is done.
+class Pending {
+ public:
+  Pending() = default;
+  // Until the call is done and its buffers may be used.
+  absl::Status Wait();
+
+ private:
+  friend class Communicator;
+  Pending(CallQueue* queue, uint64_t ticket) : queue_(queue), ticket_(ticket) {}
+  CallQueue* queue_ = nullptr;
+  uint64_t ticket_ = 0;
+};
+
+// What a rank's calls amounted to.
+struct CommTraffic {
+  int64_t calls = 0;
+  int64_t bytes = 0;  // sent by this rank with ring algorithms: an all-reduce 2 (n - 1) / n of its buffer
+};
+
+// Used by one thread, but for Abort and status.
+class Communicator {
+ public:
+  explicit Communicator(std::unique_ptr<Transport> transport);
+  ~Communicator();  // waits for what was started
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // Waits; runs after all that was started before. Does nothing in a group of one, but for what a copy from
+  // in to out takes.
+  absl::Status Run(Call call);
+  // Runs in a thread of the communicator's own, in order. Buffers must not be touched before Pending::Wait.
+  Pending Start(Call call);
+
+  // The sum, or greatest, over the group.
+  absl::StatusOr<double> AllReduce(double value, ReduceOp op = ReduceOp::kSum);
+  absl::StatusOr<int64_t> AllReduce(int64_t value, ReduceOp op = ReduceOp::kSum);
+
+  absl::StatusOr<SharedBytes> Allocate(int64_t bytes) { return transport_->Allocate(bytes); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(const std::vector<int>& members);
+
+  void set_timeout(absl::Duration timeout) { transport_->set_timeout(timeout); }
+  void Abort(const absl::Status& status) { transport_->Abort(status); }
+  absl::Status status() const { return transport_->status(); }
+
+  const CommTraffic& traffic() const { return traffic_; }
+  // Called after each call, in the thread that ran it, with its start and end on the steady clock.
+  using Observer = std::function<void(const CallSignature&, double begin_seconds, double end_seconds)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+ private:
+  friend class CallQueue;
+  absl::Status RunNow(const Call& call);
+  void Number(Call& call);
+
+  std::unique_ptr<Transport> transport_;
+  int rank_;
+  int size_;
+  uint64_t calls_ = 0;
+  std::vector<uint64_t> sent_, received_;  // by peer
+  CommTraffic traffic_;
+  Observer observer_;
+  std::unique_ptr<CallQueue> queue_;  // made by the first Start
+};
+
+// A group of one rank.
+std::unique_ptr<Communicator> MakeSingleCommunicator();
+
+}  // namespace ftune

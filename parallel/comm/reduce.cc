@@ -1,0 +1,81 @@
+#include "parallel/comm/reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "base/convert.h"
+
+namespace ftune {
+namespace {
+
+constexpr int64_t kChunk = 2048;  // elements: what stays in the first-level cache
+
+// to = op(to, from)
+template <class T>
+void Combine(ReduceOp op, const T* from, int64_t count, T* to) {
+  if (op == ReduceOp::kMax) {
+    for (int64_t i = 0; i < count; ++i) to[i] = std::max(to[i], from[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+}
+
+template <class T>
+void Finish(ReduceOp op, size_t sources, int64_t count, T* values) {
+  if (op != ReduceOp::kAverage) return;
+  for (int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(sources);
+}
+
+template <class T>
+void ReducePlain(ReduceOp op, std::span<const std::byte* const> sources, int64_t count, std::byte* out) {
+  std::array<T, kChunk> sum;
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t n = std::min(kChunk, count - begin);
+    const auto at = [&](size_t source) { return reinterpret_cast<const T*>(sources[source]) + begin; };
+    std::copy_n(at(0), n, sum.data());
+    for (size_t s = 1; s < sources.size(); ++s) Combine(op, at(s), n, sum.data());
+    Finish(op, sources.size(), n, sum.data());
+    std::copy_n(sum.data(), n, reinterpret_cast<T*>(out) + begin);
+  }
+}
+
+void ReduceLow(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, int64_t count,
+               std::byte* out) {
+  std::array<float, kChunk> sum, next;
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t n = std::min(kChunk, count - begin);
+    const int64_t offset = BytesFor(dtype, begin);
+    ConvertToF32(dtype, sources[0] + offset, n, sum.data());
+    for (size_t s = 1; s < sources.size(); ++s) {
+      ConvertToF32(dtype, sources[s] + offset, n, next.data());
+      Combine(op, next.data(), n, sum.data());
+    }
+    Finish(op, sources.size(), n, sum.data());
+    ConvertFromF32(dtype, sum.data(), n, out + offset);
+  }
+}
+
+}  // namespace
+
+bool IsReducible(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16 || dtype == DType::kF16 ||
+         dtype == DType::kI64;
+}
+
+void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, int64_t count,
+            std::byte* out) {
+  assert(IsReducible(dtype) && !sources.empty());
+  switch (dtype) {
+    case DType::kF32:
+      return ReducePlain<float>(op, sources, count, out);
+    case DType::kF64:
+      return ReducePlain<double>(op, sources, count, out);
+    case DType::kI64:
+      return ReducePlain<int64_t>(op, sources, count, out);
+    default:
+      return ReduceLow(dtype, op, sources, count, out);
+  }
+}
+
+}  // namespace ftune
