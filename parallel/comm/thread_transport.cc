@@ -240,11 +240,7 @@ class ThreadTransport final : public Transport {
     for (int other = 0; other < size(); ++other) {
       const Call& source = group_->call(other);
       if (source.counts[rank_] != call.out_counts[other]) {
-        const absl::Status error = UserError(
-            ExitCode::kRankFailed,
-            {.key = StrCat("rank ", rank_),
-             .found = StrCat(source.counts[rank_], " elements that rank ", other, " sends in an all_to_all"),
-             .expected = StrCat(call.out_counts[other])});
+        const absl::Status error = AllToAllError(rank_, call.out_counts[other], other, source.counts[rank_]);
         group_->Abort(error);
         return group_->status();
       }
