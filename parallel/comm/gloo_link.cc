@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/mismatch.h"
-#include "parallel/comm/status_bytes.h"
+#include "parallel/comm/status_text.h"
 
 namespace ftune {
 namespace {
