@@ -4,6 +4,7 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <charconv>
@@ -74,6 +75,14 @@ int RankOfKey(const std::string& key) {
   return rank;
 }
 
+// gloo writes to connections that their peer has closed, which by default ends the process.
+void IgnoreBrokenPipes() {
+  struct sigaction action = {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
 class TcpLink final : public GlooLink {
  public:
   explicit TcpLink(const GlooOptions& options)
@@ -96,6 +105,8 @@ class TcpLink final : public GlooLink {
   }
 
   absl::Status Connect(const GlooOptions& options) {
+    IgnoreBrokenPipes();
+    const absl::Time begin = absl::Now();
     StoreAdapter store(*options.store, StrCat(options.prefix, "/gloo"), options.timeout);
     try {
       gloo::transport::tcp::attr attr(options.address.c_str());
@@ -110,8 +121,9 @@ class TcpLink final : public GlooLink {
            .message = StrCat("it did not join the others within ", absl::FormatDuration(options.timeout)),
            .hint = "look at its log and its host; if it is only slow, raise launch.start_timeout"});
     } catch (const std::exception& error) {
+      const bool late = absl::Now() - begin >= options.timeout;
       return UserError(
-          ExitCode::kRankFailed,
+          late ? ExitCode::kTimeout : ExitCode::kRankFailed,
           {.key = StrCat("rank ", name(options.rank)),
            .message = StrCat("it could not connect to the other hosts from address ", options.address),
            .found = error.what(),

@@ -216,7 +216,7 @@ class GlooTransport final : public Transport {
     if (theirs.signature() != expected)
       return Fail(MismatchError(Name(rank_), mine.signature(), Name(peer), theirs.signature()));
     if (call.kind == CallKind::kAllToAll && theirs.for_you != call.out_counts[peer])
-      return Fail(AllToAllError(Name(rank_), call.out_counts[peer], Name(peer), theirs.for_you));
+      return Fail(CountMismatchError(Name(rank_), call.out_counts[peer], Name(peer), theirs.for_you));
     return absl::OkStatus();
   }
 
@@ -400,7 +400,7 @@ class GlooTransport final : public Transport {
   absl::Status AllToAll(const Call& call) {
     const std::vector<int64_t> from = Offsets(call.counts), to = Offsets(call.out_counts);
     if (call.counts[rank_] != call.out_counts[rank_])
-      return Fail(AllToAllError(Name(rank_), call.out_counts[rank_], Name(rank_), call.counts[rank_]));
+      return Fail(CountMismatchError(Name(rank_), call.out_counts[rank_], Name(rank_), call.counts[rank_]));
     Copy(Part(call.in, from[rank_], call.counts[rank_]), Part(call.out, to[rank_], 0).data());
     Exchange exchange(size());
     for (const int r : Others()) {

@@ -14,7 +14,7 @@ namespace ftune {
 //
 // Every call begins with a message of each rank to each that says what it calls, and behind that what is
 // small; nothing else moves before all are found equal. Reductions exchange shares, reduce them in the order
-// of the ranks and gather the results.
+// of the ranks and gather the results. The process ignores SIGPIPE from then on.
 absl::StatusOr<std::unique_ptr<Transport>> JoinGloo(const GlooOptions& options);
 
 }  // namespace ftune

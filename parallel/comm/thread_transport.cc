@@ -240,7 +240,8 @@ class ThreadTransport final : public Transport {
     for (int other = 0; other < size(); ++other) {
       const Call& source = group_->call(other);
       if (source.counts[rank_] != call.out_counts[other]) {
-        const absl::Status error = AllToAllError(rank_, call.out_counts[other], other, source.counts[rank_]);
+        const absl::Status error =
+            CountMismatchError(rank_, call.out_counts[other], other, source.counts[rank_]);
         group_->Abort(error);
         return group_->status();
       }
