@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
@@ -114,8 +115,10 @@ class Loader {
 // The adapter's own parameters in a store, without a model.
 void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const LoraTargets& targets,
                     ParameterStore& store) {
-  for (const ParameterShape& p : AdaptedModelParameters(config, MakeLoraFactories(options, targets))) {
-    if (IsAdapterParameter(p.name)) store.Declare(p.name, p.shape, DType::kF32, true, false);
+  for (const ParameterShape& p :
+       AdaptedModelParameters(config, MakeLoraFactories(options, targets), store.position())) {
+    if (!IsAdapterParameter(p.name)) continue;
+    store.Declare(p.name, p.dims, Placement::Replicate(), DType::kF32, true, false);
   }
 }
 
@@ -161,7 +164,7 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<
 
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter) {
-  ParameterStore store;
+  ParameterStore store(model.tensor_axis().position());
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
   // The base's, and this adapter's in place of those of the one that the model has.
@@ -176,7 +179,9 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
     return found == parameters.end() ? nullptr : *found;
   };
   for (const LoraModule& lora : targets.modules()) {
-    MergeLora(backend, stream, lora, FindLoraValues(lora, find), find(lora.module.name + ".weight")->value);
+    const Parameter& weight = *find(lora.module.name + ".weight");
+    MergeLora(backend, stream, lora, FindLoraValues(lora, find),
+              AxisOfInputs(lora, weight, model.tensor_axis()), weight.value);
   }
   return absl::OkStatus();
 }
