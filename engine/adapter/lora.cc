@@ -66,7 +66,7 @@ void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTar
     } else if (p->name.ends_with(kLoraEmbeddingB)) {
       FillNormal(random, whole);
     }
-    const std::vector<float> values = SliceOf(*p, model.tensor_axis().position().rank, whole);
+    const std::vector<float> values = SliceOf(*p, whole);
     backend.Upload(stream, std::as_bytes(std::span(values)), p->value);
   }
   const auto find = [&](const std::string& name) { return model.Find(name); };

@@ -11,6 +11,7 @@
 #include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/model_tensors.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
@@ -30,7 +31,7 @@ std::vector<int64_t> FileShape(const Parameter& parameter) {
 }
 
 void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
-  const int64_t rows = parameter.value.cols(), cols = parameter.value.rows();  // of the file
+  const int64_t rows = parameter.shape[1], cols = parameter.shape[0];  // of the file
   const Tensor staged = backend.Allocate(tensor.dtype, rows, cols, Category::kBuffers);
   const Tensor wide = backend.Allocate(rows, cols, Category::kBuffers);
   backend.Upload(stream, tensor.bytes, staged);
@@ -40,7 +41,8 @@ void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor,
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = values[r * cols + c];
   }
-  backend.Upload(stream, std::as_bytes(std::span(turned)), parameter.value);
+  const std::vector<float> slice = SliceOf(parameter, turned);
+  backend.Upload(stream, std::as_bytes(std::span(slice)), parameter.value);
 }
 
 class Loader {

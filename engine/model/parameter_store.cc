@@ -44,6 +44,7 @@ Parameter& ParameterStore::Declare(std::string name, std::vector<Dimension> dims
   }
   p.dims = std::move(dims);
   p.terms = terms;
+  p.position = position_;
   p.dtype = dtype;
   p.trainable = trainable;
   p.decay = decay;

@@ -2,8 +2,7 @@
 // host.
 #pragma once
 
-#include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <vector>
 
 #include "engine/model/parameter_store.h"
@@ -21,10 +20,10 @@ std::vector<SliceRun> SliceRuns(const std::vector<Dimension>& dims, int rank);
 
 // This rank's elements of `whole`.
 template <class T>
-std::vector<T> SliceOf(const Parameter& parameter, int rank, const std::vector<T>& whole) {
+std::vector<T> SliceOf(const Parameter& parameter, const std::vector<T>& whole) {
   if (parameter.placement() == Placement::Replicate()) return whole;
   std::vector<T> slice;
-  for (const SliceRun& run : SliceRuns(parameter.dims, rank)) {
+  for (const SliceRun& run : SliceRuns(parameter.dims, parameter.position.rank)) {
     slice.insert(slice.end(), whole.begin() + run.whole, whole.begin() + run.whole + run.count);
   }
   return slice;

@@ -9,8 +9,8 @@ struct HeldElements {
   int replicas = 1;
 };
 
-std::vector<HeldElements> HeldOf(const Parameter& p, int ranks) {
-  if (p.placement() == Placement::Replicate()) return {{{p.offset, p.size()}, ranks}};
+std::vector<HeldElements> HeldOf(const Parameter& p) {
+  if (p.placement() == Placement::Replicate()) return {{{p.offset, p.size()}, p.position.size}};
   std::vector<HeldElements> held;
   const auto append = [&](int64_t count, int replicas) {
     const int64_t begin = held.empty() ? p.offset : held.back().range.begin + held.back().range.count;
@@ -33,7 +33,7 @@ std::vector<PartialRange> PartialRangesOf(const ParameterStore& store) {
   std::vector<PartialRange> partial;
   for (const Parameter& p : store.parameters()) {
     if (!p.trainable || p.terms == Placement::Replicate()) continue;
-    for (const HeldElements& held : HeldOf(p, store.position().size)) {
+    for (const HeldElements& held : HeldOf(p)) {
       if (held.replicas == 1 || held.range.count == 0) continue;
       PartialRange* last = partial.empty() ? nullptr : &partial.back();
       if (last != nullptr && last->replicas == held.replicas &&
@@ -51,9 +51,9 @@ std::vector<FlatRange> CountedRangesOf(const ParameterStore& store) {
   std::vector<FlatRange> counted;
   for (const Parameter& p : store.parameters()) {
     if (!p.trainable) continue;
-    for (const HeldElements& held : HeldOf(p, store.position().size)) {
+    for (const HeldElements& held : HeldOf(p)) {
       // The first of those that hold them.
-      if (store.position().rank % held.replicas != 0 || held.range.count == 0) continue;
+      if (p.position.rank % held.replicas != 0 || held.range.count == 0) continue;
       FlatRange* last = counted.empty() ? nullptr : &counted.back();
       if (last != nullptr && last->begin + last->count == held.range.begin) {
         last->count += held.range.count;
