@@ -104,8 +104,9 @@ inline void FillBuffer(const Buffer& buffer, uint64_t seed) {
 
 inline std::vector<ConformanceCase> ConformanceCases(int ranks, int64_t large_bytes) {
   std::vector<ConformanceCase> cases;
-  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{2 * ranks + 1}, int64_t{4099}, large}) {
-    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16, DType::kI64, DType::kU8}) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16, DType::kI64, DType::kU8}) {
+    const int64_t large = large_bytes / BytesFor(dtype, 1) / 2 * 2 + 1;
+    for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{2} * ranks + 1, int64_t{4099}, large}) {
       const ConformanceCase base = {.dtype = dtype, .count = count};
       const auto add = [&](CallKind kind, auto change) {
         cases.push_back(base);
