@@ -108,16 +108,23 @@ absl::StatusOr<std::unique_ptr<ShmMemory>> ShmHost::Publish(uint64_t id, int64_t
   FTUNE_RETURN_IF_ERROR(status());
   Descriptor descriptor;
   absl::StatusOr<std::unique_ptr<ShmMemory>> memory = ShmMemory::Create(bytes, descriptor);
-  if (!memory.ok()) {
-    Abort(memory.status());
-    return memory.status();
-  }
+  if (!memory.ok()) return Refuse(bytes, memory.status());
   const ShmMessage message = {.news = ShmNews::kMemory, .id = id, .bytes = (*memory)->bytes()};
   for (const int rank : to) {
     // Who is gone is reported by the thread that listens.
     if (rank != this->rank()) Tell(rank, message, descriptor.get(), kPatience);
   }
   return memory;
+}
+
+absl::Status ShmHost::Refuse(int64_t bytes, const absl::Status& cause) {
+  Abort(UserError(ExitCode::kRankFailed,
+                  {.key = StrCat("rank ", NameOf(rank())),
+                   .message = StrCat("the system refused ", bytes,
+                                     " bytes of shared memory: ", std::string(cause.message())),
+                   .hint = "raise its limits (ulimit -v, -f, -n), use fewer ranks on this host, or a "
+                           "smaller model"}));
+  return status();
 }
 
 std::shared_ptr<ShmMemory> ShmHost::Find(int owner, uint64_t id, absl::Time deadline) {
@@ -211,7 +218,10 @@ void ShmHost::Handle(int rank, ShmMessage message) {
   switch (message.news) {
     case ShmNews::kMemory: {
       absl::StatusOr<std::unique_ptr<ShmMemory>> memory = ShmMemory::Map(message.descriptor, message.bytes);
-      if (!memory.ok()) return Abort(memory.status());
+      if (!memory.ok()) {
+        Refuse(message.bytes, memory.status()).IgnoreError();
+        return;
+      }
       const std::lock_guard lock(mutex_);
       found_[{rank, message.id}] = *std::move(memory);
       changed_.notify_all();

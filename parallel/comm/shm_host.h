@@ -70,6 +70,8 @@ class ShmHost : public std::enable_shared_from_this<ShmHost> {
   void Tick();
   bool Tell(int rank, const ShmMessage& message, int descriptor, absl::Duration patience);
   void Drop(uint64_t id, const std::byte* data);
+  // Ends all because the system gave no memory.
+  absl::Status Refuse(int64_t bytes, const absl::Status& cause);
 
   const ShmOptions options_;
   const absl::Duration tick_;
