@@ -1,5 +1,7 @@
 #include "parallel/comm/shm_group.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +14,9 @@ namespace {
 
 // How often who sleeps looks for an error.
 constexpr absl::Duration kNap = absl::Milliseconds(50);
+// Who is about to come is met twenty times sooner than by sleeping, which takes 8 us; a core is not held
+// longer.
+constexpr absl::Duration kSpin = absl::Microseconds(5);
 constexpr uint64_t kGroupBit = uint64_t{1} << 63;  // apart from memory that was allocated
 
 uint64_t Mix(uint64_t hash, uint64_t value) {
@@ -45,7 +50,8 @@ ShmGroup::ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> 
       id_(id),
       members_(std::move(members)),
       rank_(static_cast<int>(std::find(members_.begin(), members_.end(), host_->rank()) - members_.begin())),
-      timeout_(timeout) {}
+      timeout_(timeout),
+      spins_(host_->size() <= sysconf(_SC_NPROCESSORS_ONLN)) {}
 
 ShmGroup::~ShmGroup() {
   // After an error the others are told of that instead.
@@ -73,7 +79,7 @@ absl::Status ShmGroup::AwaitAll(const Call& call) {
 }
 
 absl::Status ShmGroup::Await(ShmCounter& counter, uint32_t target, int rank, const Call& call) {
-  if (counter.Reached(target)) return absl::OkStatus();
+  if (counter.Reached(target) || (spins_ && counter.Spin(target, kSpin))) return absl::OkStatus();
   const absl::Time deadline = Deadline();
   while (true) {
     FTUNE_RETURN_IF_ERROR(host_->status());

@@ -69,6 +69,7 @@ class ShmGroup {
   std::vector<int> members_;
   int rank_;
   absl::Duration timeout_;
+  bool spins_;                                       // there is a core for each rank
   std::vector<std::shared_ptr<ShmMemory>> regions_;  // of each member
   uint32_t step_ = 0;
   std::map<std::vector<int>, uint64_t> parts_;  // how many of each
