@@ -20,7 +20,7 @@ namespace {
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size)
-      : size_(size), here_(size, false), calls_(size, nullptr), mail_(size * size) {}
+      : size_(size), here_(size, false), calls_(size, nullptr), signatures_(size), mail_(size * size) {}
 
   int size() const { return size_; }
 
@@ -44,11 +44,12 @@ class ThreadGroup {
     {
       const std::lock_guard lock(mutex_);
       calls_[rank] = &call;
+      signatures_[rank] = call.signature();
     }
     FTUNE_RETURN_IF_ERROR(Barrier(rank, call, timeout));
     for (int other = 0; other < size_; ++other) {
-      if (calls_[other]->signature() == call.signature()) continue;
-      const absl::Status error = MismatchError(rank, call.signature(), other, calls_[other]->signature());
+      if (signatures_[other] == signatures_[rank]) continue;
+      const absl::Status error = MismatchError(rank, signatures_[rank], other, signatures_[other]);
       Abort(error);
       return status();
     }
@@ -140,6 +141,7 @@ class ThreadGroup {
   std::vector<bool> here_;  // at the barrier of this round
   uint64_t round_ = 0;
   std::vector<const Call*> calls_;
+  std::vector<CallSignature> signatures_;  // apart: a rank that fails takes its call away
   std::vector<Mail> mail_;
   std::map<std::vector<int>, std::shared_ptr<ThreadGroup>> parts_;
   std::vector<std::weak_ptr<ThreadGroup>> all_parts_;
