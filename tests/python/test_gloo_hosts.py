@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Collectives over gloo between hosts, which network namespaces play: all of them to the bit, and what the others say
-when one host's process is killed or its link cut.
+"""Collectives between hosts, which network namespaces play, over gloo and with shared memory inside of each: all of
+them to the bit, and what the others say when a rank is killed or a host's link is cut.
 
     test_gloo_hosts.py --rank GLOO_RANK --work FOLDER
 
@@ -16,16 +16,20 @@ from pathlib import Path
 
 import netns
 
-HOSTS = 3
+FLAT = [1, 1, 1]  # ranks on each host
+EVEN = [2, 2]
+UNEVEN = [2, 1]
 
 
-def start(hosts, arguments, what):
-    """A rank on each host → (the processes, the folder of their store)"""
-    folder = arguments.work / what
+def start(hosts, arguments, ranks, what, name):
+    """All ranks → (the processes, the folder of their store)"""
+    folder = arguments.work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    return [hosts.start(i, [str(arguments.rank), "check" if what == "check" else "sum", str(i), str(HOSTS), str(folder),
-                            hosts.address(i)], stdout=subprocess.PIPE, text=True) for i in range(HOSTS)], folder
+    homes = [host for host, count in enumerate(ranks) for _ in range(count)]
+    return [hosts.start(host, [str(arguments.rank), what, str(rank), ",".join(map(str, ranks)), str(folder),
+                               hosts.address(host)], stdout=subprocess.PIPE, text=True)
+            for rank, host in enumerate(homes)], folder
 
 
 def wait_for(paths, seconds=30):
@@ -35,24 +39,32 @@ def wait_for(paths, seconds=30):
         time.sleep(0.01)
 
 
-def results(processes, without):
-    """(exit status, output) of each but one"""
-    said = [process.communicate(timeout=60)[0] for i, process in enumerate(processes) if i != without]
-    return [(process.returncode, words) for process, words in
-            zip((p for i, p in enumerate(processes) if i != without), said)]
+def results(processes):
+    """(exit status, output) of each"""
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    return [(process.returncode, words) for process, words in zip(processes, said)]
 
 
-def check_failure(arguments, what, fail, status, words, seconds):
-    with netns.Hosts(HOSTS) as hosts:
-        processes, folder = start(hosts, arguments, what)
-        wait_for([folder / f"summing~{i}" for i in range(HOSTS)])
+def check_collectives(arguments, ranks):
+    with netns.Hosts(len(ranks)) as hosts:
+        processes, _ = start(hosts, arguments, ranks, "check", f"check-{len(ranks)}-{sum(ranks)}")
+        for got in results(processes):
+            assert got == (0, ""), f"collectives, {ranks} ranks on each host: {got}"
+        print(f"ok collectives, {ranks} ranks on each host")
+
+
+def check_failure(arguments, ranks, what, fail, status, words, seconds):
+    """The last rank is alone on its host, or killed."""
+    with netns.Hosts(len(ranks)) as hosts:
+        processes, folder = start(hosts, arguments, ranks, "sum", what)
+        wait_for([folder / f"summing~{i}" for i in range(sum(ranks))])
         fail(hosts, processes)
         begin = time.monotonic()
-        for got in results(processes, without=1):
+        for got in results(processes[:-1]):
             assert got[0] == status and words in got[1], f"{what}: {got}"
         took = time.monotonic() - begin
         assert took < seconds, f"{what}: noticed after {took:.1f} s"
-        print(f"ok {what}: noticed after {took:.2f} s")
+        print(f"ok {what}: noticed after {took:.2f} s: {got[1].strip()}")
 
 
 def check_clean_after_failure():
@@ -79,13 +91,11 @@ def main():
         sys.exit(77)
 
     check_clean_after_failure()
-    with netns.Hosts(HOSTS) as hosts:
-        processes, _ = start(hosts, arguments, "check")
-        for got in results(processes, without=None):
-            assert got == (0, ""), f"collectives: {got}"
-        print(f"ok collectives between {HOSTS} hosts")
-    check_failure(arguments, "killed", lambda _, processes: processes[1].kill(), 5, "rank 1: its connection was closed", 2)
-    check_failure(arguments, "cut", lambda hosts, _: hosts.cut(1), 6, "rank 1: it did not come to all_reduce", 4)
+    for ranks in (FLAT, EVEN, UNEVEN):
+        check_collectives(arguments, ranks)
+    check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ", 2)
+    check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ", 2)
+    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank 2: it did not come to all_reduce", 4)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +11,9 @@
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
 #include "tests/unit/base/temp_folder.h"
+#include "tests/unit/parallel/conformance.h"
 #include "tests/unit/parallel/gloo_ranks.h"
+#include "tests/unit/parallel/processes.h"
 #include "tests/unit/parallel/transport_checks.h"
 
 namespace ftune {
@@ -35,53 +33,37 @@ Buffer View(std::vector<T>& values, DType dtype) {
 
 Buffer View(std::vector<float>& values) { return View(values, DType::kF32); }
 
-// Ranks as processes. run() gives the exit code; once all have joined, the parent's while_running gets the
-// process ids; the exit codes, or minus the signal.
-std::vector<int> Fork(int ranks, const std::function<int(Communicator&)>& run,
-                      const std::function<void(const std::vector<pid_t>&)>& while_running) {
-  const TempFolder folder;
-  std::vector<pid_t> children;
-  for (int r = 0; r < ranks; ++r) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(60);
-      auto transport = JoinGloo(LoopbackOptions(folder.path(), r, ranks));
-      if (!transport.ok()) _exit(100);
-      (*transport)->set_timeout(absl::Seconds(20));
-      Communicator comm(*std::move(transport));
-      FolderStore(folder.path()).Set(StrCat("joined/", r), "").IgnoreError();
-      _exit(run(comm));
-    }
-    children.push_back(child);
-  }
+// Ranks as processes, of which run() gives the exit code. Returns when all have joined.
+std::unique_ptr<RankProcesses> Fork(const TempFolder& folder, int ranks,
+                                    const std::function<int(Communicator&)>& run) {
+  auto processes = std::make_unique<RankProcesses>(ranks, [&](int rank) {
+    auto transport = JoinGloo(LoopbackOptions(folder.path(), rank, ranks));
+    if (!transport.ok()) return 100;
+    (*transport)->set_timeout(absl::Seconds(20));
+    Communicator comm(*std::move(transport));
+    FolderStore(folder.path()).Set(StrCat("joined/", rank), "").IgnoreError();
+    return run(comm);
+  });
   for (int r = 0; r < ranks; ++r)
     CHECK(FolderStore(folder.path()).Get(StrCat("joined/", r), absl::Seconds(20)).ok());
-  while_running(children);
-  std::vector<int> results;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
-  }
-  return results;
+  return processes;
 }
 
-TEST_CASE("gloo: collectives, bit for bit") {
+TEST_CASE("gloo: conformance") {
   for (const int n : {2, 3, 4}) {
-    RunGloo(n, [&](Communicator& comm) { CHECK(TransportChecks(comm, {n}).Run() == ""); });
+    RunGloo(n, [&](Communicator& comm) {
+      CHECK(StrJoin(Conform(comm, {.memory = ConformanceOptions::Memory::kMixed}), "; ") == "");
+    });
   }
 }
 
-TEST_CASE("gloo: collectives between processes") {
-  const std::vector<int> results = Fork(
-      3,
-      [](Communicator& comm) {
-        const std::string failures = TransportChecks(comm, {3}).Run();
-        std::fputs(failures.c_str(), stderr);
-        return failures.empty() ? 0 : 1;
-      },
-      [](const std::vector<pid_t>&) {});
-  CHECK(results == std::vector{0, 0, 0});
+TEST_CASE("gloo: collectives between processes, bit for bit") {
+  const TempFolder folder;
+  const auto processes = Fork(folder, 3, [](Communicator& comm) {
+    const std::string failures = TransportChecks(comm, {3}).Run();
+    return ReportFailures(comm.rank(), failures.empty() ? std::vector<std::string>() : std::vector{failures});
+  });
+  CHECK(processes->Wait() == std::vector{0, 0, 0});
 }
 
 TEST_CASE("gloo: groups of a group, at the same time and on the same ranks") {
@@ -175,16 +157,13 @@ TEST_CASE("gloo: a rank that is killed is named by the others within two seconds
         return Contains(std::string(status.message()), "rank 1: its connection was closed") ? 7 : 8;
     }
   };
-  absl::Time killed;
-  const std::vector<int> results = Fork(3, run, [&](const std::vector<pid_t>& children) {
-    absl::SleepFor(absl::Milliseconds(500));
-    kill(children[1], SIGKILL);
-    killed = absl::Now();
-  });
+  const TempFolder folder;
+  const auto processes = Fork(folder, 3, run);
+  absl::SleepFor(absl::Milliseconds(300));
+  processes->Signal(1, SIGKILL);
+  const absl::Time killed = absl::Now();
+  CHECK(processes->Wait() == std::vector{7, 137, 7});
   CHECK(absl::Now() - killed < absl::Seconds(2));
-  CHECK(results[0] == 7);
-  CHECK(results[1] == -SIGKILL);
-  CHECK(results[2] == 7);
 }
 
 TEST_CASE("gloo: a rank that is stopped is found by the time-out") {
@@ -196,15 +175,12 @@ TEST_CASE("gloo: a rank that is stopped is found by the time-out") {
       if (!status.ok()) return Contains(std::string(status.message()), "rank 0: it did not come") ? 7 : 8;
     }
   };
-  const std::vector<int> results = Fork(3, run, [&](const std::vector<pid_t>& children) {
-    absl::SleepFor(absl::Milliseconds(500));
-    kill(children[0], SIGSTOP);
-    absl::SleepFor(absl::Seconds(2));
-    kill(children[0], SIGKILL);
-  });
-  CHECK(results[0] == -SIGKILL);
-  CHECK(results[1] == 7);
-  CHECK(results[2] == 7);
+  const TempFolder folder;
+  const auto processes = Fork(folder, 3, run);
+  absl::SleepFor(absl::Milliseconds(300));
+  processes->Signal(0, SIGSTOP);
+  CHECK(processes->Wait(1) == 7);
+  CHECK(processes->Wait(2) == 7);
 }
 
 TEST_CASE("gloo: Abort ends the waits of all ranks with its status") {
