@@ -96,13 +96,7 @@ class TcpLink final : public GlooLink {
     }
   }
 
-  ~TcpLink() override {
-    try {
-      context_->closeConnections();
-    } catch (const std::exception&) {
-      // Closed already.
-    }
-  }
+  ~TcpLink() override { Close(); }
 
   absl::Status Connect(const GlooOptions& options) {
     IgnoreBrokenPipes();
@@ -142,6 +136,7 @@ class TcpLink final : public GlooLink {
 
   void Fail(const absl::Status& cause) override {
     if (!Keep(cause)) return;
+    Wake();  // at once: the store may not answer
     // Who comes later finds the first cause.
     if (!store_->Get(cause_key_, absl::ZeroDuration()).ok()) {
       store_->Set(cause_key_, EncodeStatus(cause)).IgnoreError();  // without it they see a closed connection
@@ -239,14 +234,15 @@ class TcpLink final : public GlooLink {
     return true;
   }
 
-  void Close() {
-    {
-      const std::lock_guard lock(mutex_);
-      for (UnboundBuffer* buffer : waited_for_) {
-        buffer->abortWaitRecv();
-        buffer->abortWaitSend();
-      }
+  void Wake() {
+    const std::lock_guard lock(mutex_);
+    for (UnboundBuffer* buffer : waited_for_) {
+      buffer->abortWaitRecv();
+      buffer->abortWaitSend();
     }
+  }
+
+  void Close() {
     try {
       context_->closeConnections();
     } catch (const std::exception&) {

@@ -71,7 +71,8 @@ int64_t Pieces(const std::vector<std::span<std::byte>>& spans) {
   return (static_cast<int64_t>(most) + kPiece - 1) / kPiece;
 }
 
-// A group's messages on the connections that all groups of a rank share.
+// Tells a group's messages from others' on the connections that all groups of a rank share. All members come
+// to the same one by themselves.
 uint64_t ChannelOf(uint64_t parent, const std::vector<int>& members, uint64_t split) {
   uint64_t hash = 0xcbf29ce484222325u ^ parent;
   const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
@@ -293,8 +294,8 @@ class GlooTransport final : public Transport {
     Reduce(call.in.dtype, call.op, sources, count, out);
   }
 
-  // Each rank sends every other that one's share of `in` and reduces its own share to `out`. What the
-  // greetings have not carried.
+  // Each rank sends every other that one's share of `in` and reduces its own share to `out`: where
+  // shares are too large to go with the greetings.
   absl::Status ReduceShares(const Call& call, const std::vector<int64_t>& counts, std::byte* out) {
     const std::vector<int64_t> offsets = Offsets(counts);
     std::vector<std::span<std::byte>> shares;

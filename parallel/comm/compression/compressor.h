@@ -12,10 +12,10 @@ namespace ftune {
 
 enum class Compression : uint8_t {
   kNone,
-  kBf16,  // rounded to nearest, ties to even
-  kInt8,  // the greatest magnitude of each block in f32, and value / greatest × 127 of each element
-  kTopK,  // the greatest magnitudes with their places; of equal ones, the first. The rest is 0. Aji and
-          // Heafield, "Sparse communication for distributed gradient descent", 2017
+  kBf16,    // rounded to nearest, ties to even
+  kInt8,    // the greatest magnitude of each block in f32, and value / greatest × 127 of each element
+  kTopK,    // the greatest magnitudes with their places; of equal ones, the first. The rest is 0. Aji and
+            // Heafield, "Sparse communication for distributed gradient descent", 2017
   kOneBit,  // the mean magnitude of each block in f32, and a sign of each element. Seide et al., "1-bit
             // stochastic gradient descent", 2014; the mean of magnitudes as in Tang et al., "1-bit Adam",
             // 2021
