@@ -1,4 +1,6 @@
-// A model in memory as tensors to be written: whole, merged with its adapter, or the adapter alone.
+// A model in memory as tensors to be written: whole, merged with its adapter, or the adapter alone. Tensors
+// are global: where ranks of the tensor axis hold slices, all of them fill the same tensors in the same
+// order, and each gets the whole.
 #pragma once
 
 #include <vector>
