@@ -197,10 +197,9 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
   return loader.CheckAllUsed();
 }
 
-absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const ModelFiles& base,
+absl::Status SaveLora(const Model& model, const LoraOptions& options, const LoraTargets& targets,
+                      const ModelFiles& base, std::span<const OutputTensor> tensors,
                       const std::filesystem::path& folder) {
-  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
   config.base_model = base.name.empty() ? base.path.string() : base.name;
@@ -227,11 +226,6 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
       return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
     names.emplace_back(kTiedName);
-    const std::string embedding = StrCat(architecture.embedding, ".weight");
-    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
-                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
-    head.name = StrCat(architecture.head, ".weight");
-    tensors.push_back(std::move(head));
   }
   return WritePeftAdapter(folder, config, tensors);
 }

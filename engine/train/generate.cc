@@ -116,7 +116,8 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
         DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
     cached += static_cast<int64_t>(fresh.size());
 
-    const int32_t token = SampleToken(logits, options, static_cast<uint64_t>(cached));
+    const auto token = static_cast<int32_t>(
+        model.hooks().FromFirst(SampleToken(logits, options, static_cast<uint64_t>(cached))));
     generated.push_back(token);
     fresh = {token};
     if (on_token && !on_token(token)) break;

@@ -41,7 +41,7 @@ ModelConfig Divisible(ModelConfig config) {
 // What a rank has of each gradient, and where that lies in the whole.
 struct RankGradient {
   std::string name;
-  std::vector<SliceRun> runs;
+  std::vector<GlobalRun> runs;
   std::vector<float> values;
   int64_t global_size = 0;
 };
@@ -78,7 +78,7 @@ RankResult ResultOf(TinyTrainer& trainer, double loss) {
   for (const Parameter* p : trainer.model->parameters()) {
     if (!p->trainable) continue;
     result.gradients.push_back(
-        {p->name, SliceRuns(p->dims, p->position.rank), trainer.Read(p->gradient), p->global_size()});
+        {p->name, GlobalRunsOf(p->dims, 0, p->size()), trainer.Read(p->gradient), p->global_size()});
   }
   for (auto& block : trainer.model->blocks()) {
     for (const FlatRange& range : CountedRangesOf(block->store())) {
@@ -108,12 +108,12 @@ NamedGradients Whole(const std::vector<RankResult>& ranks, bool* equal) {
     std::vector<bool> seen(first.global_size, false);
     for (const RankResult& rank : ranks) {
       const RankGradient& gradient = rank.gradients[i];
-      for (const SliceRun& run : gradient.runs) {
+      for (const GlobalRun& run : gradient.runs) {
         for (int64_t j = 0; j < run.count; ++j) {
           const float value = gradient.values[run.local + j];
-          if (seen[run.whole + j] && values[run.whole + j] != value) *equal = false;
-          values[run.whole + j] = value;
-          seen[run.whole + j] = true;
+          if (seen[run.global + j] && values[run.global + j] != value) *equal = false;
+          values[run.global + j] = value;
+          seen[run.global + j] = true;
         }
       }
     }
