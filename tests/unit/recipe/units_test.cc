@@ -86,6 +86,15 @@ TEST_CASE("sizes") {
   }
 }
 
+TEST_CASE("sizes written") {
+  CHECK(FormatSize(25'000'000) == "25MB");
+  CHECK(FormatSize(4096) == "4096");
+  CHECK(FormatSize(0) == "0");
+  for (int64_t bytes : {1, 999, 1000, 1500, 2'000'000'000'000, 123'456'000}) {
+    CHECK(ParseSize(FormatSize(bytes)) == bytes);
+  }
+}
+
 TEST_CASE("edit distance") {
   CHECK(EditDistance("", "") == 0);
   CHECK(EditDistance("abc", "") == 3);
