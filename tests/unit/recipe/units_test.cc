@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "cmd/recipe/nearest.h"
 
@@ -90,7 +91,7 @@ TEST_CASE("sizes written") {
   CHECK(FormatSize(25'000'000) == "25MB");
   CHECK(FormatSize(4096) == "4096");
   CHECK(FormatSize(0) == "0");
-  for (int64_t bytes : {1, 999, 1000, 1500, 2'000'000'000'000, 123'456'000}) {
+  for (const int64_t bytes : std::vector<int64_t>{1, 999, 1000, 1500, 2'000'000'000'000, 123'456'000}) {
     CHECK(ParseSize(FormatSize(bytes)) == bytes);
   }
 }
