@@ -148,6 +148,15 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port) {
                      .hint = "choose another port; every rank must be given the same"});
 }
 
+std::string AddressOf(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  char text[NI_MAXHOST] = "";
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
 absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -23,6 +23,9 @@ struct TcpListener {
 // is in use is an error.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port);
 
+// The numeric address of this end of a connection.
+std::string AddressOf(int socket);
+
 // Exactly so many bytes. Errors: the other end has closed (kUnavailable), the deadline (kDeadlineExceeded).
 absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline);
 absl::Status ReceiveTcp(int socket, char* bytes, size_t count, absl::Time deadline);

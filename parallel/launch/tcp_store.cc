@@ -21,6 +21,15 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(10);
 
 std::string NewRequest(Request request) { return std::string(1, static_cast<char>(request)); }
 
+absl::StatusOr<std::string> ReceiveValue(int socket, absl::Time deadline) {
+  uint64_t size = 0;
+  FTUNE_RETURN_IF_ERROR(ReceiveTcp(socket, reinterpret_cast<char*>(&size), sizeof(size), deadline));
+  if (size > tcp_store::kLongestText) return absl::DataLossError("a value is too long");
+  std::string value(size, '\0');
+  FTUNE_RETURN_IF_ERROR(ReceiveTcp(socket, value.data(), size, deadline));
+  return value;
+}
+
 }  // namespace
 
 TcpStore::TcpStore(std::string host, int port, std::string prefix)
@@ -30,16 +39,32 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const std::string& h
                                                             const std::string& prefix,
                                                             absl::Duration timeout) {
   std::unique_ptr<TcpStore> store(new TcpStore(host, port, prefix));
-  FTUNE_RETURN_IF_ERROR(store->Reconnect(absl::Now() + timeout));
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, store->TakeConnection(absl::Now() + timeout));
+  store->own_address_ = AddressOf(connection.get());
+  store->GiveBack(std::move(connection));
   FTUNE_RETURN_IF_ERROR(store->CheckServer());
   return store;
 }
 
-absl::Status TcpStore::Reconnect(absl::Time deadline) {
-  FTUNE_ASSIGN_OR_RETURN(socket_, ConnectTcp(host_, port_, deadline));
+absl::StatusOr<Descriptor> TcpStore::TakeConnection(absl::Time deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      Descriptor connection = std::move(idle_.back());
+      idle_.pop_back();
+      return connection;
+    }
+  }
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, ConnectTcp(host_, port_, deadline));
   std::string hello = NewRequest(Request::kValidate);
   AppendInteger(hello, tcp_store::kMagic);
-  return Send(hello, absl::Now() + kAnswerTime);
+  FTUNE_RETURN_IF_ERROR(Send(connection, hello, absl::Now() + kAnswerTime));
+  return connection;
+}
+
+void TcpStore::GiveBack(Descriptor connection) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(connection));
 }
 
 // What is set can be read back.
@@ -60,43 +85,34 @@ absl::Status TcpStore::Gone() const {
                     .hint = "its output has the cause"});
 }
 
-absl::Status TcpStore::Send(const std::string& request, absl::Time deadline) {
-  const absl::Status status = SendTcp(socket_.get(), request, deadline);
+absl::Status TcpStore::Send(const Descriptor& connection, const std::string& request,
+                            absl::Time deadline) const {
+  const absl::Status status = SendTcp(connection.get(), request, deadline);
   return status.ok() ? status : Gone();
 }
 
-absl::StatusOr<std::string> TcpStore::ReceiveValue(absl::Time deadline) {
-  uint64_t size = 0;
-  FTUNE_RETURN_IF_ERROR(ReceiveTcp(socket_.get(), reinterpret_cast<char*>(&size), sizeof(size), deadline));
-  if (size > tcp_store::kLongestText) return absl::DataLossError("a value is too long");
-  std::string value(size, '\0');
-  FTUNE_RETURN_IF_ERROR(ReceiveTcp(socket_.get(), value.data(), size, deadline));
-  return value;
-}
-
 absl::Status TcpStore::Set(const std::string& key, const std::string& value) {
-  const std::lock_guard lock(mutex_);
   const absl::Time deadline = absl::Now() + kAnswerTime;
-  if (!socket_) FTUNE_RETURN_IF_ERROR(Reconnect(deadline));
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(deadline));
   std::string request = NewRequest(Request::kSet);
   AppendText(request, prefix_ + key);
   AppendText(request, value);
-  return Send(request, deadline);
+  FTUNE_RETURN_IF_ERROR(Send(connection, request, deadline));
+  GiveBack(std::move(connection));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration timeout) {
-  const std::lock_guard lock(mutex_);
   const absl::Time deadline = absl::Now() + timeout;
-  if (!socket_) FTUNE_RETURN_IF_ERROR(Reconnect(deadline));
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(deadline));
   std::string wait = NewRequest(Request::kWait);
   AppendInteger(wait, uint64_t{1});
   AppendText(wait, prefix_ + key);
-  FTUNE_RETURN_IF_ERROR(Send(wait, deadline));
+  FTUNE_RETURN_IF_ERROR(Send(connection, wait, deadline));
   uint8_t answer = tcp_store::kStopWaiting;
-  const absl::Status waited = ReceiveTcp(socket_.get(), reinterpret_cast<char*>(&answer), 1, deadline);
+  const absl::Status waited = ReceiveTcp(connection.get(), reinterpret_cast<char*>(&answer), 1, deadline);
   if (absl::IsDeadlineExceeded(waited)) {
-    // The answer may still come, and must not be taken for that of another request.
-    socket_ = Descriptor();
+    // The connection is not used again: the answer may still come.
     return UserError(ExitCode::kTimeout,
                      {.key = StrCat(host_, ":", port_),
                       .message = StrCat("no rank has set ", key, " within ", absl::FormatDuration(timeout)),
@@ -106,9 +122,10 @@ absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration
   std::string get = NewRequest(Request::kGet);
   AppendText(get, prefix_ + key);
   const absl::Time soon = absl::Now() + kAnswerTime;
-  FTUNE_RETURN_IF_ERROR(Send(get, soon));
-  absl::StatusOr<std::string> value = ReceiveValue(soon);
+  FTUNE_RETURN_IF_ERROR(Send(connection, get, soon));
+  absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
   if (!value.ok()) return Gone();
+  GiveBack(std::move(connection));
   return value;
 }
 
