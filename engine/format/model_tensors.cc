@@ -53,20 +53,24 @@ Tensor MergedValues(Backend& backend, Stream stream, Model& model, const Paramet
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
                                        const LoraTargets* merged) {
   std::vector<OutputTensor> tensors;
-  for (const Parameter* p : model.parameters()) {
-    if (IsAdapterParameter(p->name)) continue;
-    const bool is_weight = merged != nullptr && p->name.ends_with(".weight");
-    const LoraModule* lora = is_weight ? merged->Find(p->name.substr(0, p->name.rfind('.'))) : nullptr;
-    tensors.push_back({.name = p->name,
-                       .dtype = dtype,
-                       .shape = p->shape,
-                       .fill = [&backend, stream, &model, p, lora, dtype](std::byte* out) {
-                         // Quantised values pass through f32, which holds them all.
-                         const bool direct = lora == nullptr && !IsQuantized(p->dtype);
-                         const Tensor values =
-                             direct ? p->value : MergedValues(backend, stream, model, *p, lora);
-                         return Write(backend, stream, values, dtype, out);
-                       }});
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
+      const Parameter* const p = &parameter;
+      if (IsAdapterParameter(p->name)) continue;
+      const bool is_weight = merged != nullptr && p->name.ends_with(".weight");
+      const LoraModule* lora = is_weight ? merged->Find(p->name.substr(0, p->name.rfind('.'))) : nullptr;
+      tensors.push_back({.name = p->name,
+                         .dtype = dtype,
+                         .shape = p->shape,
+                         .fill = [&backend, stream, &model, block, p, lora, dtype](std::byte* out) {
+                           const BlockUse use(model.hooks(), block);
+                           // Quantised values pass through f32, which holds them all.
+                           const bool direct = lora == nullptr && !IsQuantized(p->dtype);
+                           const Tensor values =
+                               direct ? p->value : MergedValues(backend, stream, model, *p, lora);
+                           return Write(backend, stream, values, dtype, out);
+                         }});
+    }
   }
   return tensors;
 }
@@ -74,20 +78,20 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
 std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model& model,
                                          const LoraTargets& targets) {
   std::vector<OutputTensor> tensors;
-  for (const Parameter* p : model.parameters()) {
-    if (!IsAdapterParameter(p->name) && !targets.Saves(p->name)) continue;
-    OutputTensor tensor = {.name = p->name, .dtype = DType::kF32, .shape = p->shape};
-    if (p->name.ends_with(kLoraEmbeddingA)) {
-      std::swap(tensor.shape[0], tensor.shape[1]);
-      tensor.fill = [&backend, stream, p](std::byte* out) {
-        return WriteTurned(backend, stream, p->value, out);
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
+      const Parameter* const p = &parameter;
+      if (!IsAdapterParameter(p->name) && !targets.Saves(p->name)) continue;
+      const bool turned = p->name.ends_with(kLoraEmbeddingA);
+      OutputTensor tensor = {.name = p->name, .dtype = DType::kF32, .shape = p->shape};
+      if (turned) std::swap(tensor.shape[0], tensor.shape[1]);
+      tensor.fill = [&backend, stream, &model, block, p, turned](std::byte* out) {
+        const BlockUse use(model.hooks(), block);
+        return turned ? WriteTurned(backend, stream, p->value, out)
+                      : Write(backend, stream, p->value, DType::kF32, out);
       };
-    } else {
-      tensor.fill = [&backend, stream, p](std::byte* out) {
-        return Write(backend, stream, p->value, DType::kF32, out);
-      };
+      tensors.push_back(std::move(tensor));
     }
-    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

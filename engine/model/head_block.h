@@ -14,6 +14,7 @@ class HeadBlock final : public Block {
   // A tied head uses the embedding's weight; `embedding` then outlives this block.
   HeadBlock(const ModelConfig& config, const ParameterPolicy& policy, const EmbeddingBlock* embedding);
 
+  bool backward_reads_values() const override { return false; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
 

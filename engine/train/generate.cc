@@ -27,8 +27,16 @@ std::vector<KvCache> MakeCache(Backend& backend, const ModelConfig& config, int6
 Tensor HiddenStates(Model& model, const Context& context) {
   Tensor x;
   auto& blocks = model.blocks();
-  for (size_t i = 0; i + 1 < blocks.size(); ++i) x = blocks[i]->Forward(context, x, nullptr, true);
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) {
+    const BlockUse use(model.hooks(), i, i + 1);
+    x = blocks[i]->Forward(context, x, nullptr, true);
+  }
   return x;
+}
+
+Tensor Logits(Model& model, const Context& context, const Tensor& hidden) {
+  const BlockUse use(model.hooks(), model.blocks().size() - 1);
+  return model.head().Logits(context, hidden);
 }
 
 std::vector<float> DownloadLogits(Backend& backend, Stream stream, const Tensor& logits) {
@@ -102,7 +110,7 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
         .backend = backend, .stream = stream, .batch = batch, .cache = &cache, .cached = cached};
     const Tensor hidden = HiddenStates(model, context);
     std::vector<float> logits =
-        DownloadLogits(backend, stream, model.head().Logits(context, hidden.Rows(hidden.rows() - 1, 1)));
+        DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
     cached += static_cast<int64_t>(fresh.size());
 
     const int32_t token = SampleToken(logits, options, static_cast<uint64_t>(cached));
@@ -119,7 +127,7 @@ std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, cons
   const DeviceBatch batch =
       UploadTokens(backend, stream, ids, 0, static_cast<int64_t>(ids.size()), model.positions());
   const Context context = {.backend = backend, .stream = stream, .batch = batch};
-  return DownloadLogits(backend, stream, model.head().Logits(context, HiddenStates(model, context)));
+  return DownloadLogits(backend, stream, Logits(model, context, HiddenStates(model, context)));
 }
 
 }  // namespace ftune
