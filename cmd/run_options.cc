@@ -298,6 +298,13 @@ MeshShape ToMeshShape(const ParallelSection& parallel) {
           .pipeline = static_cast<int>(*parallel.pipeline)};
 }
 
+ShardOptions ToShardOptions(const ParallelSection& parallel) {
+  return {.zero = static_cast<int>(parallel.zero),
+          .shard_size = static_cast<int>(parallel.shard_size.value_or(0)),
+          .bucket_bytes = parallel.bucket_size,
+          .persistence_threshold = parallel.persistence_threshold};
+}
+
 DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank) {
   return {.seed = static_cast<uint64_t>(recipe.train.seed),
           .sequence_len = recipe.data.sequence_len,

@@ -16,6 +16,7 @@
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
+#include "engine/shard/shard_options.h"
 #include "engine/train/trainer.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/mesh.h"
@@ -32,6 +33,7 @@ std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 AuditLimits ToAuditLimits(const AuditSection& audit);
 MeshShape ToMeshShape(const ParallelSection& parallel);
+ShardOptions ToShardOptions(const ParallelSection& parallel);
 // For a rank of the mesh's data axis.
 DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank);
 StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank);

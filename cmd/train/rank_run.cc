@@ -137,6 +137,11 @@ absl::Status RankRun::PrepareSources() {
   FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
+  if (mesh_->shape().ranks() > 1) {
+    model_plan_.options.ranks = {.mesh = mesh_.get(),
+                                 .sharding = ToShardOptions(recipe().parallel),
+                                 .optimizer = ToOptimizerOptions(recipe())};
+  }
   const RunData& data = data_->run();
   if (data.added) {
     model_plan_.options.growth = {
@@ -163,6 +168,7 @@ absl::Status RankRun::PrepareModel() {
                       .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
   }
   FTUNE_RETURN_IF_ERROR(MakeOptimizer());
+  if (model_.shards) return model_.shards->AllocateGradients();
   model_.model->AllocateGradients(*backend_, Stream());
   return absl::OkStatus();
 }
@@ -231,7 +237,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   }
   RunObserver observer(log_.get(), progress_);
   if (!data_->sampler().empty()) {
-    observer.set_answers([this] { return data_->sampler().Answer(*backend_, Stream(), *model_.model); });
+    observer.set_answers([this] { return Answer(); });
   }
   // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
   const bool keeps_best = recipe().train.early_stopping_patience.has_value();
@@ -243,21 +249,34 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
-                  observer);
+                  observer, model_.shards.get());
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
   if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
   return Finish(summary);
 }
 
+absl::Status RankRun::OnFirstRank(const std::function<absl::Status()>& read) {
+  return model_.shards ? model_.shards->OnFirstRank(read) : read();
+}
+
+absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
+  std::vector<PromptAnswer> answers;
+  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
+    FTUNE_ASSIGN_OR_RETURN(answers, data_->sampler().Answer(*backend_, Stream(), *model_.model));
+    return absl::OkStatus();
+  }));
+  return answers;
+}
+
 absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
   mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
-  if (leads()) {
+  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
     FTUNE_ASSIGN_OR_RETURN(saved_,
                            SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
     log_->Save(step, saved_);
-  }
-  FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
+    return absl::OkStatus();
+  }));
   mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
   return absl::OkStatus();
 }
