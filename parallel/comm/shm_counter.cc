@@ -1,0 +1,28 @@
+#include "parallel/comm/shm_counter.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace ftune {
+
+void ShmCounter::Post() {
+  value_.fetch_add(1);
+  if (sleepers_.load() > 0) {
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value_), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+void ShmCounter::Sleep(uint32_t target, absl::Duration limit) {
+  sleepers_.fetch_add(1);
+  const uint32_t seen = value_.load();
+  if (static_cast<int32_t>(seen - target) < 0) {
+    const timespec time = absl::ToTimespec(limit);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value_), FUTEX_WAIT, seen, &time, nullptr, 0);
+  }
+  sleepers_.fetch_sub(1);
+}
+
+}  // namespace ftune
