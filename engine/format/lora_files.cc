@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/model_tensors.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
@@ -29,7 +31,7 @@ std::vector<int64_t> FileShape(const Parameter& parameter) {
 }
 
 void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
-  const int64_t rows = parameter.value.cols(), cols = parameter.value.rows();  // of the file
+  const int64_t rows = parameter.shape[1], cols = parameter.shape[0];  // of the file
   const Tensor staged = backend.Allocate(tensor.dtype, rows, cols, Category::kBuffers);
   const Tensor wide = backend.Allocate(rows, cols, Category::kBuffers);
   backend.Upload(stream, tensor.bytes, staged);
@@ -39,7 +41,8 @@ void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor,
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = values[r * cols + c];
   }
-  backend.Upload(stream, std::as_bytes(std::span(turned)), parameter.value);
+  const std::vector<float> slice = SliceOf(parameter, turned);
+  backend.Upload(stream, std::as_bytes(std::span(slice)), parameter.value);
 }
 
 class Loader {
@@ -114,8 +117,10 @@ class Loader {
 // The adapter's own parameters in a store, without a model.
 void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const LoraTargets& targets,
                     ParameterStore& store) {
-  for (const ParameterShape& p : AdaptedModelParameters(config, MakeLoraFactories(options, targets))) {
-    if (IsAdapterParameter(p.name)) store.Declare(p.name, p.shape, DType::kF32, true, false);
+  for (const ParameterShape& p :
+       AdaptedModelParameters(config, MakeLoraFactories(options, targets), store.position())) {
+    if (!IsAdapterParameter(p.name)) continue;
+    store.Declare(p.name, p.dims, Placement::Replicate(), DType::kF32, true, false);
   }
 }
 
@@ -161,7 +166,7 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<
 
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter) {
-  ParameterStore store;
+  ParameterStore store(model.tensor_axis().position());
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
   // The base's, and this adapter's in place of those of the one that the model has.
@@ -176,7 +181,9 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
     return found == parameters.end() ? nullptr : *found;
   };
   for (const LoraModule& lora : targets.modules()) {
-    MergeLora(backend, stream, lora, FindLoraValues(lora, find), find(lora.module.name + ".weight")->value);
+    const Parameter& weight = *find(lora.module.name + ".weight");
+    MergeLora(backend, stream, lora, FindLoraValues(lora, find),
+              AxisOfInputs(lora, weight, model.tensor_axis()), weight.value);
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
 
@@ -43,7 +44,7 @@ Tensor MergedValues(Backend& backend, Stream stream, Model& model, const Paramet
   if (lora != nullptr) {
     const LoraValues values =
         FindLoraValues(*lora, [&](const std::string& name) { return model.Find(name); });
-    MergeLora(backend, stream, *lora, values, merged);
+    MergeLora(backend, stream, *lora, values, AxisOfInputs(*lora, p, model.tensor_axis()), merged);
   }
   return merged;
 }

@@ -16,12 +16,14 @@ namespace ftune {
 
 class Model {
  public:
-  // Declares and allocates the parameters; their values are undefined until loaded. Positions up to
-  // `max_length` can be used.
+  // Declares and allocates the parameters, of which each rank of the tensor axis holds its slice; their values
+  // are undefined until loaded. Positions up to `max_length` can be used. The axis can split the model (see
+  // CheckTensorSplit).
   Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
-        int64_t max_length);
+        int64_t max_length, const TensorAxis& axis = {});
 
   const ModelConfig& config() const { return config_; }
+  const TensorAxis& tensor_axis() const { return axis_; }
   std::vector<std::unique_ptr<Block>>& blocks() { return blocks_; }
   HeadBlock& head() { return *head_; }
   // What batches need to know to name positions.
@@ -42,6 +44,7 @@ class Model {
   void BindAll();
 
   ModelConfig config_;
+  TensorAxis axis_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<DecoderBlock*> decoders_;
   HeadBlock* head_ = nullptr;

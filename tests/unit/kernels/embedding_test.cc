@@ -12,7 +12,7 @@ TEST_CASE("embedding rows of every type") {
         CAPTURE(Name(type));
         const Tensor table = device.RandomWeight(type, 10, cols, 1, Columns(type, 2));
         const Tensor out = device.Empty(5, cols, 6);
-        device.backend.EmbeddingForward({}, device.Ints(ids), table, out);
+        device.backend.EmbeddingForward({}, device.Ints(ids), table, 0, out);
         const Matrix rows = Values(table);
         Matrix expected;
         for (const int32_t id : ids) {
@@ -37,7 +37,7 @@ TEST_CASE("embedding gradients add up in order of the tokens") {
         expected.f32()[ids[t] * expected.stride() + c] += dy.f32()[t * dy.stride() + c];
       }
     }
-    device.backend.EmbeddingBackward({}, device.Ints(ids), dy, dtable);
+    device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 0, dtable);
     CHECK(SameBits(dtable, expected));
   }
 }
