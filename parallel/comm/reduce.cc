@@ -24,9 +24,13 @@ void Combine(ReduceOp op, const T* a, const T* b, int64_t count, T* to) {
 }
 
 template <class T>
+void Divide(int64_t ranks, int64_t count, T* values) {
+  for (int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(ranks);
+}
+
+template <class T>
 void Finish(ReduceOp op, size_t sources, int64_t count, T* values) {
-  if (op != ReduceOp::kAverage) return;
-  for (int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(sources);
+  if (op == ReduceOp::kAverage) Divide(static_cast<int64_t>(sources), count, values);
 }
 
 template <class T>
@@ -84,6 +88,18 @@ void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources,
       return ReducePlain<int64_t>(op, sources, count, out);
     default:
       return ReduceLow(dtype, op, sources, count, out);
+  }
+}
+
+void SumToAverage(DType dtype, int64_t ranks, int64_t count, std::byte* values) {
+  switch (dtype) {
+    case DType::kF32:
+      return Divide(ranks, count, reinterpret_cast<float*>(values));
+    case DType::kF64:
+      return Divide(ranks, count, reinterpret_cast<double*>(values));
+    default:
+      assert(dtype == DType::kI64);
+      return Divide(ranks, count, reinterpret_cast<int64_t*>(values));
   }
 }
 
