@@ -14,6 +14,7 @@
 #include "cmd/run_data.h"
 #include "cmd/run_folder.h"
 #include "data/template/load_chat_template.h"
+#include "engine/shard/model_shards.h"
 #include "engine/train/trainer.h"
 
 namespace ftune {
@@ -82,8 +83,10 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                          DataPlan::CreateForEvaluation(std::make_shared<Dataset>(std::move(dataset)),
                                                        {.sequence_len = length, .global_batch_size = 1}));
 
+  const auto shards = ModelShards::Single(*session.backend, Stream(), *session.loaded.model);
   Runner runner(*session.backend, Stream(), *session.loaded.model, RecomputePolicy());
-  const EvalResult result = EvaluateModel(*session.backend, Stream(), runner, plan, [] { return false; });
+  const EvalResult result =
+      EvaluateModel(*session.backend, Stream(), runner, *shards, plan, [] { return false; });
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite, {.file = options.model,
                                             .found = absl::StrFormat("loss %g", result.loss),

@@ -32,28 +32,34 @@ Dimension::Dimension(std::vector<Section> sections, const AxisPosition& position
   if (position.size > 1) sections_ = std::move(sections);
 }
 
-std::vector<HeldRange> Dimension::held_by(int rank) const {
-  if (!sharded()) return {{0, size_, position_.size}};
+std::vector<HeldRange> Dimension::held() const {
+  if (!sharded()) return {{0, size_, 1}};
   std::vector<HeldRange> held;
   int64_t begin = 0;
   for (const Section& section : sections_) {
-    held.push_back(HeldOf(section, begin, {rank, position_.size}));
+    held.push_back(HeldOf(section, begin, position_));
     begin += section.size();
   }
   return held;
 }
 
-int64_t Dimension::local_size_by(int rank) const {
+int64_t Dimension::local_size() const {
   int64_t size = 0;
-  for (const HeldRange& range : held_by(rank)) size += range.count;
+  for (const HeldRange& range : held()) size += range.count;
   return size;
+}
+
+Dimension Dimension::On(int rank) const {
+  Dimension other = *this;
+  other.position_.rank = rank;
+  return other;
 }
 
 int64_t Dimension::first() const { return held().front().begin; }
 
 int64_t Dimension::largest_local_size() const {
   int64_t largest = 0;
-  for (int rank = 0; rank < position_.size; ++rank) largest = std::max(largest, local_size_by(rank));
+  for (int rank = 0; rank < position_.size; ++rank) largest = std::max(largest, On(rank).local_size());
   return largest;
 }
 

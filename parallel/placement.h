@@ -57,14 +57,14 @@ class Dimension {
   int64_t size() const { return size_; }
   bool sharded() const { return !sections_.empty(); }
   // In ascending order; on the rank they lie side by side.
-  std::vector<HeldRange> held() const { return held_by(position_.rank); }
-  std::vector<HeldRange> held_by(int rank) const;
-  int64_t local_size() const { return sharded() ? local_size_by(position_.rank) : size_; }
-  int64_t local_size_by(int rank) const;
+  std::vector<HeldRange> held() const;
+  int64_t local_size() const;
   // Where in the whole the first element lies that the rank holds.
   int64_t first() const;
   // The most that a rank holds.
   int64_t largest_local_size() const;
+  // The same, as another rank holds it.
+  Dimension On(int rank) const;
 
  private:
   int64_t size_;

@@ -34,6 +34,23 @@ const Parameter& BaseWeight(const LoraModule& lora, Model& model) {
   return own != nullptr ? *own : *model.Find(StrCat(model.config().architecture->names.embedding, ".weight"));
 }
 
+void InitValues(Backend& backend, Stream stream, const Parameter& p, uint64_t seed) {
+  RandomSequence random(seed, HashName(p.name));
+  std::vector<float> whole(p.global_size(), 0.0f);
+  if (p.name.ends_with(kLoraA)) {
+    FillUniform(1.0f / std::sqrt(static_cast<float>(p.shape[1])), random, whole);
+  } else if (p.name.ends_with(kLoraEmbeddingB)) {
+    FillNormal(random, whole);
+  }
+  const std::vector<float> values = SliceOf(p, whole);
+  backend.Upload(stream, std::as_bytes(std::span(values)), p.value);
+}
+
+bool Owns(const ParameterStore& store, const std::string& name) {
+  return std::any_of(store.parameters().begin(), store.parameters().end(),
+                     [&](const Parameter& p) { return p.name == name; });
+}
+
 }  // namespace
 
 AdapterFactories MakeLoraFactories(const LoraOptions& options, LoraTargets targets) {
@@ -57,25 +74,25 @@ AdapterFactories MakeLoraFactories(const LoraOptions& options, LoraTargets targe
 
 void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                     uint64_t seed) {
-  for (Parameter* p : model.parameters()) {
-    if (!IsAdapterParameter(p->name)) continue;
-    RandomSequence random(seed, HashName(p->name));
-    std::vector<float> whole(p->global_size(), 0.0f);
-    if (p->name.ends_with(kLoraA)) {
-      FillUniform(1.0f / std::sqrt(static_cast<float>(p->shape[1])), random, whole);
-    } else if (p->name.ends_with(kLoraEmbeddingB)) {
-      FillNormal(random, whole);
-    }
-    const std::vector<float> values = SliceOf(*p, whole);
-    backend.Upload(stream, std::as_bytes(std::span(values)), p->value);
-  }
   const auto find = [&](const std::string& name) { return model.Find(name); };
-  for (const LoraModule& lora : targets.modules()) {
-    const LoraValues values = FindLoraValues(lora, find);
-    if (!values.magnitude.defined()) continue;
-    const Parameter& weight = BaseWeight(lora, model);
-    DoraNorms(backend, stream, lora, values, weight.value, AxisOfInputs(lora, weight, model.tensor_axis()),
-              values.magnitude);
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    ParameterStore& store = model.blocks()[i]->store();
+    const auto& parameters = store.parameters();
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [](const Parameter& p) { return IsAdapterParameter(p.name); })) {
+      continue;
+    }
+    const BlockChange change(model.hooks(), i);
+    for (const Parameter& p : parameters) {
+      if (IsAdapterParameter(p.name)) InitValues(backend, stream, p, seed);
+    }
+    for (const LoraModule& lora : targets.modules()) {
+      if (!Owns(store, StrCat(lora.module.name, kLoraMagnitude))) continue;
+      const LoraValues values = FindLoraValues(lora, find);
+      const Parameter& weight = BaseWeight(lora, model);
+      DoraNorms(backend, stream, lora, values, weight.value, AxisOfInputs(lora, weight, model.tensor_axis()),
+                values.magnitude);
+    }
   }
 }
 

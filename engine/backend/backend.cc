@@ -30,6 +30,13 @@ Tensor Backend::Allocate(DType dtype, int64_t rows, int64_t cols, Category categ
   return Tensor(DoAllocate(bytes, category), 0, dtype, rows, cols);
 }
 
+Tensor Backend::Adopt(std::shared_ptr<std::byte> data, int64_t bytes, Category category) {
+  std::byte* const address = data.get();
+  auto storage = std::make_shared<Storage>(ledger_, category, AllocationBytes(bytes), address,
+                                           [data = std::move(data)](std::byte*, int64_t) {});
+  return Tensor(std::move(storage), 0, DType::kU8, 1, bytes);
+}
+
 Tensor Backend::Scratch(int64_t bytes) {
   if (bytes == 0) return {};
   if (!scratch_.defined() || scratch_.size() < bytes) {

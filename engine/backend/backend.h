@@ -38,6 +38,8 @@ class Backend {
   Tensor Allocate(int64_t rows, int64_t cols, Category category) {
     return Allocate(DType::kF32, rows, cols, category);
   }
+  // `bytes` of memory from elsewhere, which it keeps, as [1, bytes] u8. On meta `data` is null.
+  Tensor Adopt(std::shared_ptr<std::byte> data, int64_t bytes, Category category);
   // Host to device and back; contiguous tensors, sizes in bytes equal. On meta, Download leaves `to` as it
   // is.
   void Upload(Stream stream, std::span<const std::byte> from, const Tensor& to);

@@ -97,19 +97,25 @@ ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightS
 absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source) {
   std::set<std::string> used;
   const std::string file = source.tensors().empty() ? "" : source.tensors().front().file;
-  for (const Parameter* parameter : model.parameters()) {
-    if (IsAdapterParameter(parameter->name)) continue;
-    const SourceTensor* tensor = source.Find(parameter->name);
+  const auto load = [&](const Parameter& parameter) -> absl::Status {
+    const SourceTensor* tensor = source.Find(parameter.name);
     if (tensor == nullptr) {
       return DataError(
           {.file = file,
-           .key = parameter->name,
+           .key = parameter.name,
            .message = "the tensor is missing",
            .hint = "the file does not match its config.json, or is incomplete: download it again"});
     }
-    FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, *parameter));
+    FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, parameter));
     source.Release(*tensor);
     used.insert(tensor->name);
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    const BlockFill fill(model.hooks(), i);
+    for (const Parameter& parameter : model.blocks()[i]->store().parameters()) {
+      if (!IsAdapterParameter(parameter.name)) FTUNE_RETURN_IF_ERROR(load(parameter));
+    }
   }
   for (const SourceTensor& tensor : source.tensors()) {
     if (used.contains(tensor.name)) continue;

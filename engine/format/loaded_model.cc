@@ -10,6 +10,7 @@
 #include "engine/format/lora_files.h"
 #include "engine/format/untied_weights.h"
 #include "engine/model/modules.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
@@ -107,6 +108,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
     loaded.files.config.max_position = options.context->max_position;
   }
   ModelConfig& config = loaded.files.config;
+  FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, options.tensor.size()));
 
   FTUNE_ASSIGN_OR_RETURN(std::vector<PeftAdapter> opened, OpenAdapters(options));
   FTUNE_RETURN_IF_ERROR(GrowVocabulary(options, opened, loaded.files));
@@ -156,8 +158,13 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.LongestText();
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
-      max_length);
+      max_length, options.tensor, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn);
   Model& model = *loaded.model;
+  if (options.ranks) {
+    const LoadRanks& ranks = *options.ranks;
+    FTUNE_ASSIGN_OR_RETURN(loaded.shards, ModelShards::Create(backend, stream, model, *ranks.mesh,
+                                                              ranks.sharding, ranks.optimizer));
+  }
   FTUNE_RETURN_IF_ERROR(LoadWeights(backend, stream, model, *loaded.files.weights));
 
   for (size_t i = 0; i + 1 < adapters.size(); ++i) {
@@ -166,7 +173,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   if (adapters.empty()) return loaded;
   const Adapter& last = adapters.back();
   if (last.peft.weights != nullptr) {
-    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, model.parameters(), last.targets, last.peft));
+    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, model, last.targets, last.peft));
   } else {
     InitLoraValues(backend, stream, model, last.targets, options.seed);
   }

@@ -13,16 +13,25 @@
 #include "engine/format/added_tokens.h"
 #include "engine/format/hf_model.h"
 #include "engine/model/model.h"
+#include "engine/shard/model_shards.h"
 
 namespace ftune {
 
 struct LoadedModel {
   ModelFiles files;  // its config is that of `model`, which may differ from the file's
   std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShards> shards;  // what of it this rank has, with `ranks` of the options
   // The adapter, if the model has one.
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
   std::optional<DType> quantize;  // what the decoder's frozen linear weights were quantised to
+};
+
+// The ranks that a model is loaded for. All call LoadModel alike.
+struct LoadRanks {
+  Mesh* mesh = nullptr;  // outlives the model
+  ShardOptions sharding;
+  OptimizerOptions optimizer;  // says where parameters can be cut
 };
 
 // Positions scaled to a longer context than the model was made for.
@@ -41,6 +50,8 @@ struct LoadModelOptions {
   // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
   std::optional<DType> quantize;
   std::optional<ModelContext> context;  // instead of the model's
+  TensorAxis tensor;                    // each rank holds its slices; must be able to split the model
+  std::optional<LoadRanks> ranks;       // none: this one has all
 
   std::optional<RowGrowth> growth;         // of embedding and head, for added tokens
   std::filesystem::path tokenizer_folder;  // as in ModelFiles; else the last adapter's, where it has one

@@ -50,6 +50,29 @@ class Loader {
   Loader(Backend& backend, Stream stream, const PeftAdapter& adapter)
       : backend_(backend), stream_(stream), adapter_(adapter) {}
 
+  // What the adapter has for a parameter.
+  absl::Status LoadIfThere(const Parameter& p, const LoraTargets& targets) {
+    if (IsAdapterParameter(p.name) || targets.Saves(p.name)) return Load(p, p.name);
+    // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or
+    // replaced.
+    const std::string module = p.name.substr(0, p.name.rfind('.'));
+    const std::string base_layer = StrCat(module, kBaseLayer);
+    const bool has = targets.Find(module) != nullptr && adapter_.weights->Find(base_layer) != nullptr;
+    return has ? Load(p, base_layer) : absl::OkStatus();
+  }
+
+  absl::Status CheckAllUsed() const {
+    for (const SourceTensor& tensor : adapter_.weights->tensors()) {
+      if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
+      return DataError({.file = tensor.file,
+                        .key = tensor.name,
+                        .message = "this tensor of the adapter fits no module of the model",
+                        .hint = Hint("do its target_modules in adapter_config.json leave it out?")});
+    }
+    return absl::OkStatus();
+  }
+
+ private:
   absl::Status Load(const Parameter& parameter, const std::string& name) {
     const SourceTensor* tensor = adapter_.weights->Find(name);
     if (tensor == nullptr) {
@@ -78,20 +101,7 @@ class Loader {
     LoadTransposed(backend_, stream_, *tensor, parameter);
     return absl::OkStatus();
   }
-  bool Has(const std::string& name) const { return adapter_.weights->Find(name) != nullptr; }
 
-  absl::Status CheckAllUsed() const {
-    for (const SourceTensor& tensor : adapter_.weights->tensors()) {
-      if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
-      return DataError({.file = tensor.file,
-                        .key = tensor.name,
-                        .message = "this tensor of the adapter fits no module of the model",
-                        .hint = Hint("do its target_modules in adapter_config.json leave it out?")});
-    }
-    return absl::OkStatus();
-  }
-
- private:
   // PEFT saves both ends of a tied pair, though it is one.
   bool RepeatsUsed(const SourceTensor& tensor) const {
     if (IsAdapterParameter(tensor.name)) return false;
@@ -145,20 +155,13 @@ bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, c
   return PeftTies(options, config) && !SavesEnd(options, config) && targets.ChangesEnds();
 }
 
-absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
-                             const LoraTargets& targets, const PeftAdapter& adapter) {
+absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
+                             const PeftAdapter& adapter) {
   Loader loader(backend, stream, adapter);
-  for (const Parameter* p : parameters) {
-    if (IsAdapterParameter(p->name) || targets.Saves(p->name)) {
-      FTUNE_RETURN_IF_ERROR(loader.Load(*p, p->name));
-      continue;
-    }
-    // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or
-    // replaced.
-    const std::string module = p->name.substr(0, p->name.rfind('.'));
-    const std::string base_layer = StrCat(module, kBaseLayer);
-    if (targets.Find(module) != nullptr && loader.Has(base_layer)) {
-      FTUNE_RETURN_IF_ERROR(loader.Load(*p, base_layer));
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    const BlockChange change(model.hooks(), i);
+    for (const Parameter& p : model.blocks()[i]->store().parameters()) {
+      FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
     }
   }
   return loader.CheckAllUsed();
@@ -166,32 +169,37 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<
 
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter) {
+  // This adapter's parameters, in place of those of the one that the model has.
   ParameterStore store(model.tensor_axis().position());
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
-  // The base's, and this adapter's in place of those of the one that the model has.
-  std::vector<Parameter*> parameters = model.parameters();
-  std::erase_if(parameters, [](const Parameter* p) { return IsAdapterParameter(p->name); });
-  for (Parameter& p : store.parameters()) parameters.push_back(&p);
-  FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, parameters, targets, adapter));
+  Loader loader(backend, stream, adapter);
+  for (const Parameter& p : store.parameters()) FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
 
   const auto find = [&](const std::string& name) -> const Parameter* {
-    const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                    [&](const Parameter* p) { return p->name == name; });
-    return found == parameters.end() ? nullptr : *found;
+    const auto& all = store.parameters();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
+    return found == all.end() ? nullptr : &*found;
   };
-  for (const LoraModule& lora : targets.modules()) {
-    const Parameter& weight = *find(lora.module.name + ".weight");
-    MergeLora(backend, stream, lora, FindLoraValues(lora, find),
-              AxisOfInputs(lora, weight, model.tensor_axis()), weight.value);
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    const BlockChange change(model.hooks(), i);
+    for (const Parameter& p : model.blocks()[i]->store().parameters()) {
+      if (IsAdapterParameter(p.name)) continue;
+      FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
+      const LoraModule* lora =
+          p.name.ends_with(".weight") ? targets.Find(p.name.substr(0, p.name.rfind('.'))) : nullptr;
+      if (lora == nullptr) continue;
+      MergeLora(backend, stream, *lora, FindLoraValues(*lora, find),
+                AxisOfInputs(*lora, p, model.tensor_axis()), p.value);
+    }
   }
-  return absl::OkStatus();
+  return loader.CheckAllUsed();
 }
 
-absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const ModelFiles& base,
+absl::Status SaveLora(const Model& model, const LoraOptions& options, const LoraTargets& targets,
+                      const ModelFiles& base, std::span<const OutputTensor> tensors,
                       const std::filesystem::path& folder) {
-  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
   config.base_model = base.name.empty() ? base.path.string() : base.name;
@@ -218,11 +226,6 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
       return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
     names.emplace_back(kTiedName);
-    const std::string embedding = StrCat(architecture.embedding, ".weight");
-    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
-                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
-    head.name = StrCat(architecture.head, ".weight");
-    tensors.push_back(std::move(head));
   }
   return WritePeftAdapter(folder, config, tensors);
 }

@@ -19,20 +19,20 @@ bool UntiesHead(const LoraOptions& options, const ModelConfig& config);
 // Whether PEFT would give embedding and tied head one A and B together.
 bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, const ModelConfig& config);
 
-// Fills the adapter's parameters, and those of the base in modules_to_save, of `parameters`. Every tensor of
+// Fills the adapter's parameters, and those of the base in modules_to_save, of `model`. Every tensor of
 // the adapter must find its place, and each of these parameters a tensor; otherwise the error names the base
 // that the adapter says it was made for.
-absl::Status LoadLoraWeights(Backend& backend, Stream stream, const std::vector<Parameter*>& parameters,
-                             const LoraTargets& targets, const PeftAdapter& adapter);
+absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
+                             const PeftAdapter& adapter);
 
 // Merges an adapter into the base, in f32, without a model that has its parameters. `model` is in f32 where
 // the adapter changes it.
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter);
 
-// `base` is what the model was opened from.
-absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const ModelFiles& base,
+// `base` is what the model was opened from; `tensors` are its AdapterTensors.
+absl::Status SaveLora(const Model& model, const LoraOptions& options, const LoraTargets& targets,
+                      const ModelFiles& base, std::span<const OutputTensor> tensors,
                       const std::filesystem::path& folder);
 
 }  // namespace ftune

@@ -1,34 +1,46 @@
 #include "engine/format/model_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "base/strings.h"
 #include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
 
-absl::Status Write(Backend& backend, Stream stream, const Tensor& values, DType dtype, std::byte* out) {
-  const std::span<std::byte> bytes(out, BytesFor(dtype, values.size()));
-  if (values.dtype() == dtype) {
-    backend.Download(stream, values, bytes);
+// Writes all of the parameter, of which `values` are what this rank has.
+absl::Status Write(Backend& backend, Stream stream, const TensorAxis& axis, const Parameter& p,
+                   const Tensor& values, DType dtype, std::byte* out) {
+  Tensor rounded = values;
+  if (values.dtype() != dtype) {
+    rounded = backend.Allocate(dtype, values.rows(), values.cols(), Category::kBuffers);
+    backend.Convert(stream, values, rounded);
+  }
+  const int64_t bytes = BytesFor(dtype, values.size());
+  if (p.placement() == Placement::Replicate()) {
+    backend.Download(stream, rounded, {out, static_cast<size_t>(bytes)});
     return absl::OkStatus();
   }
-  const Tensor rounded = backend.Allocate(dtype, values.rows(), values.cols(), Category::kBuffers);
-  backend.Convert(stream, values, rounded);
-  backend.Download(stream, rounded, bytes);
-  return absl::OkStatus();
+  std::vector<std::byte> own(bytes);
+  backend.Download(stream, rounded, own);
+  GatherWhole(axis, p, dtype, own, out);
+  return axis.status();
 }
 
-// Writes f32 values with rows and columns exchanged.
-absl::Status WriteTurned(Backend& backend, Stream stream, const Tensor& values, std::byte* out) {
-  std::vector<float> read(values.size()), turned(values.size());
-  backend.Download(stream, values, std::as_writable_bytes(std::span(read)));
-  const int64_t rows = values.rows(), cols = values.cols();
+// The same of f32 values, with rows and columns exchanged.
+absl::Status WriteTurned(Backend& backend, Stream stream, const TensorAxis& axis, const Parameter& p,
+                         std::byte* out) {
+  const int64_t rows = p.shape[0], cols = p.shape[1];
+  std::vector<float> read(p.global_size()), turned(p.global_size());
+  FTUNE_RETURN_IF_ERROR(
+      Write(backend, stream, axis, p, p.value, DType::kF32, std::as_writable_bytes(std::span(read)).data()));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = read[r * cols + c];
   }
@@ -54,20 +66,24 @@ Tensor MergedValues(Backend& backend, Stream stream, Model& model, const Paramet
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
                                        const LoraTargets* merged) {
   std::vector<OutputTensor> tensors;
-  for (const Parameter* p : model.parameters()) {
-    if (IsAdapterParameter(p->name)) continue;
-    const bool is_weight = merged != nullptr && p->name.ends_with(".weight");
-    const LoraModule* lora = is_weight ? merged->Find(p->name.substr(0, p->name.rfind('.'))) : nullptr;
-    tensors.push_back({.name = p->name,
-                       .dtype = dtype,
-                       .shape = p->shape,
-                       .fill = [&backend, stream, &model, p, lora, dtype](std::byte* out) {
-                         // Quantised values pass through f32, which holds them all.
-                         const bool direct = lora == nullptr && !IsQuantized(p->dtype);
-                         const Tensor values =
-                             direct ? p->value : MergedValues(backend, stream, model, *p, lora);
-                         return Write(backend, stream, values, dtype, out);
-                       }});
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
+      const Parameter* const p = &parameter;
+      if (IsAdapterParameter(p->name)) continue;
+      const bool is_weight = merged != nullptr && p->name.ends_with(".weight");
+      const LoraModule* lora = is_weight ? merged->Find(p->name.substr(0, p->name.rfind('.'))) : nullptr;
+      tensors.push_back({.name = p->name,
+                         .dtype = dtype,
+                         .shape = p->shape,
+                         .fill = [&backend, stream, &model, block, p, lora, dtype](std::byte* out) {
+                           const BlockUse use(model.hooks(), block);
+                           // Quantised values pass through f32, which holds them all.
+                           const bool direct = lora == nullptr && !IsQuantized(p->dtype);
+                           const Tensor values =
+                               direct ? p->value : MergedValues(backend, stream, model, *p, lora);
+                           return Write(backend, stream, model.tensor_axis(), *p, values, dtype, out);
+                         }});
+    }
   }
   return tensors;
 }
@@ -75,20 +91,28 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
 std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model& model,
                                          const LoraTargets& targets) {
   std::vector<OutputTensor> tensors;
-  for (const Parameter* p : model.parameters()) {
-    if (!IsAdapterParameter(p->name) && !targets.Saves(p->name)) continue;
-    OutputTensor tensor = {.name = p->name, .dtype = DType::kF32, .shape = p->shape};
-    if (p->name.ends_with(kLoraEmbeddingA)) {
-      std::swap(tensor.shape[0], tensor.shape[1]);
-      tensor.fill = [&backend, stream, p](std::byte* out) {
-        return WriteTurned(backend, stream, p->value, out);
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
+      const Parameter* const p = &parameter;
+      if (!IsAdapterParameter(p->name) && !targets.Saves(p->name)) continue;
+      const bool turned = p->name.ends_with(kLoraEmbeddingA);
+      OutputTensor tensor = {.name = p->name, .dtype = DType::kF32, .shape = p->shape};
+      if (turned) std::swap(tensor.shape[0], tensor.shape[1]);
+      tensor.fill = [&backend, stream, &model, block, p, turned](std::byte* out) {
+        const BlockUse use(model.hooks(), block);
+        return turned ? WriteTurned(backend, stream, model.tensor_axis(), *p, out)
+                      : Write(backend, stream, model.tensor_axis(), *p, p->value, DType::kF32, out);
       };
-    } else {
-      tensor.fill = [&backend, stream, p](std::byte* out) {
-        return Write(backend, stream, p->value, DType::kF32, out);
-      };
+      tensors.push_back(std::move(tensor));
     }
-    tensors.push_back(std::move(tensor));
+  }
+  const ModuleNames& names = model.config().architecture->names;
+  const std::string embedding = StrCat(names.embedding, ".weight");
+  if (model.config().tied_head && targets.Saves(embedding)) {
+    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+    head.name = StrCat(names.head, ".weight");
+    tensors.push_back(std::move(head));
   }
   return tensors;
 }

@@ -6,15 +6,15 @@
 #include "base/block_quant.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "engine/model/slices.h"
+#include "parallel/global_runs.h"
 
 namespace ftune {
 namespace {
 
 absl::Status CheckBlocks(const SourceTensor& tensor, const Parameter& parameter,
-                         const std::vector<SliceRun>& runs, DType dtype, int64_t block) {
-  const bool whole = std::all_of(runs.begin(), runs.end(), [&](const SliceRun& run) {
-    return run.whole % block == 0 && run.count % block == 0;
+                         const std::vector<GlobalRun>& runs, DType dtype, int64_t block) {
+  const bool whole = std::all_of(runs.begin(), runs.end(), [&](const GlobalRun& run) {
+    return run.global % block == 0 && run.count % block == 0;
   });
   if (whole) return absl::OkStatus();
   return UsageError(
@@ -32,7 +32,7 @@ absl::Status CheckBlocks(const SourceTensor& tensor, const Parameter& parameter,
 absl::StatusOr<SourceTensor> SliceForRank(const SourceTensor& tensor, const Parameter& parameter, bool copy,
                                           std::vector<std::byte>& copied) {
   if (parameter.placement() == Placement::Replicate()) return tensor;
-  const std::vector<SliceRun> runs = SliceRuns(parameter.dims, parameter.position.rank);
+  const std::vector<GlobalRun> runs = GlobalRunsOf(parameter.dims, 0, parameter.size());
   if (IsQuantized(tensor.dtype)) {
     FTUNE_RETURN_IF_ERROR(CheckBlocks(tensor, parameter, runs, tensor.dtype, BlockSize(tensor.dtype)));
   }
@@ -45,12 +45,14 @@ absl::StatusOr<SourceTensor> SliceForRank(const SourceTensor& tensor, const Para
   slice.interleaved_heads = tensor.interleaved_heads * slice.shape[0] / tensor.shape[0];
   const auto offset = [&](int64_t elements) { return BytesFor(tensor.dtype, elements); };
   if (runs.size() == 1 || !copy) {
-    slice.bytes = tensor.bytes.subspan(runs.size() == 1 ? offset(runs[0].whole) : 0, offset(parameter.size()));
+    slice.bytes =
+        tensor.bytes.subspan(runs.size() == 1 ? offset(runs[0].global) : 0, offset(parameter.size()));
     return slice;
   }
   copied.resize(offset(parameter.size()));
-  for (const SliceRun& run : runs) {
-    std::memcpy(copied.data() + offset(run.local), tensor.bytes.data() + offset(run.whole), offset(run.count));
+  for (const GlobalRun& run : runs) {
+    std::memcpy(copied.data() + offset(run.local), tensor.bytes.data() + offset(run.global),
+                offset(run.count));
   }
   slice.bytes = copied;
   return slice;

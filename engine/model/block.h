@@ -40,6 +40,8 @@ class Block {
 
   // A layer between embedding and head: Muon is for its matrices.
   virtual bool hidden() const { return false; }
+  // Whether backward reads values of parameters, and not only what forward saved.
+  virtual bool backward_reads_values() const { return true; }
 
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}

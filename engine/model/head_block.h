@@ -17,6 +17,7 @@ class HeadBlock final : public Block {
   HeadBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy,
             const EmbeddingBlock* embedding);
 
+  bool backward_reads_values() const override { return false; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
 

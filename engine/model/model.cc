@@ -3,7 +3,7 @@
 namespace ftune {
 
 Model::Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
-             int64_t max_length, const TensorAxis& axis)
+             int64_t max_length, const TensorAxis& axis, ValueMemory memory)
     : config_(config), axis_(axis) {
   auto embedding = std::make_unique<EmbeddingBlock>(config, axis, policy);
   const EmbeddingBlock* embedding_block = embedding.get();
@@ -17,9 +17,12 @@ Model::Model(Backend& backend, Stream stream, const ModelConfig& config, const P
   head_ = head.get();
   blocks_.push_back(std::move(head));
 
-  for (auto& block : blocks_) block->store().Allocate(backend);
+  for (auto& block : blocks_) {
+    block->store().LayOut();
+    if (memory == ValueMemory::kOwn) block->store().Allocate(backend);
+  }
   MakeRopeTables(backend, stream, max_length);
-  BindAll();
+  if (memory == ValueMemory::kOwn) BindAll();
 }
 
 void Model::MakeRopeTables(Backend& backend, Stream stream, int64_t max_length) {
@@ -59,7 +62,10 @@ void Model::set_keep(Keep keep) {
 }
 
 void Model::Refresh(Backend& backend, Stream stream) {
-  for (auto& block : blocks_) block->Refresh(backend, stream);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const BlockUse use(hooks(), i);
+    blocks_[i]->Refresh(backend, stream);
+  }
 }
 
 void Model::AllocateGradients(Backend& backend, Stream stream) {

@@ -35,7 +35,7 @@ Placement Parameter::placement() const {
 
 Parameter& ParameterStore::Declare(std::string name, std::vector<Dimension> dims, Placement terms,
                                    DType dtype, bool trainable, bool decay) {
-  assert(!flat_values_.defined() && !frozen_.defined());
+  assert(!laid_out_);
   Parameter& p = parameters_.emplace_back();
   p.name = std::move(name);
   for (const Dimension& dim : dims) {
@@ -51,42 +51,66 @@ Parameter& ParameterStore::Declare(std::string name, std::vector<Dimension> dims
   return p;
 }
 
-void ParameterStore::Allocate(Backend& backend) {
-  DType trainable_dtype = DType::kF32;
-  int64_t frozen_bytes = 0;
+void ParameterStore::LayOut() {
+  laid_out_ = true;
   for (Parameter& p : parameters_) {
     if (p.trainable) {
-      assert(trainable_size_ == 0 || p.dtype == trainable_dtype);
-      trainable_dtype = p.dtype;
+      assert(trainable_size_ == 0 || p.dtype == trainable_dtype_);
+      trainable_dtype_ = p.dtype;
       p.offset = trainable_size_;
       trainable_size_ += p.size();
     } else {
-      frozen_bytes += FrozenBytes(p);
+      frozen_bytes_ += FrozenBytes(p);
     }
   }
+}
+
+void ParameterStore::Allocate(Backend& backend) {
+  if (!laid_out_) LayOut();
+  Tensor trainable, frozen;
   if (trainable_size_ > 0) {
-    flat_values_ = backend.Allocate(trainable_dtype, 1, trainable_size_, Category::kWeights);
+    trainable = backend.Allocate(trainable_dtype_, 1, trainable_size_, Category::kWeights);
   }
-  if (frozen_bytes > 0) frozen_ = backend.Allocate(DType::kU8, 1, frozen_bytes, Category::kWeights);
+  if (frozen_bytes_ > 0) frozen = backend.Allocate(DType::kU8, 1, frozen_bytes_, Category::kWeights);
+  PlaceValues(trainable, frozen);
+  Own({0, trainable_size_}, trainable);
+}
+
+void ParameterStore::PlaceValues(const Tensor& trainable, const Tensor& frozen) {
+  assert(laid_out_);
+  flat_values_ = trainable;
   int64_t frozen_offset = 0;
   for (Parameter& p : parameters_) {
-    const Tensor& home = p.trainable ? flat_values_ : frozen_;
+    const Tensor& home = p.trainable ? trainable : frozen;
     const int64_t offset = p.trainable ? BytesFor(p.dtype, p.offset) : frozen_offset;
-    p.value = Tensor(home.storage(), offset, p.dtype, RowCount(p), Columns(p));
+    p.value = Tensor(home.storage(), home.offset() + offset, p.dtype, RowCount(p), Columns(p));
     if (!p.trainable) frozen_offset += FrozenBytes(p);
   }
 }
 
 void ParameterStore::AllocateGradients(Backend& backend, Stream stream) {
   if (trainable_size_ == 0) return;
-  flat_gradients_ = backend.Allocate(1, trainable_size_, Category::kGradients);
-  backend.Zero(stream, flat_gradients_);
+  const Tensor flat = backend.Allocate(1, trainable_size_, Category::kGradients);
+  backend.Zero(stream, flat);
+  PlaceGradients(flat);
+  OwnGradients(flat);
+}
+
+void ParameterStore::PlaceGradients(const Tensor& flat) {
+  flat_gradients_ = flat;
   for (Parameter& p : parameters_) {
     if (!p.trainable) continue;
-    p.gradient = Tensor(flat_gradients_.storage(), BytesFor(DType::kF32, p.offset), DType::kF32, RowCount(p),
-                        Columns(p));
+    p.gradient = Tensor(flat.storage(), flat.offset() + BytesFor(DType::kF32, p.offset), DType::kF32,
+                        RowCount(p), Columns(p));
   }
 }
+
+void ParameterStore::Own(const FlatRange& range, const Tensor& values) {
+  owned_ = range;
+  owned_values_ = values;
+}
+
+void ParameterStore::OwnGradients(const Tensor& gradients) { owned_gradients_ = gradients; }
 
 Tensor JoinRows(const std::vector<Tensor>& parts) {
   if (parts[0].defined() && IsQuantizedWhole(parts[0].dtype()))

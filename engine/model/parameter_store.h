@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/model/flat_range.h"
 #include "parallel/placement.h"
 
 namespace ftune {
@@ -46,17 +47,34 @@ class ParameterStore {
   explicit ParameterStore(const AxisPosition& position = {}) : position_(position) {}
 
   const AxisPosition& position() const { return position_; }
-  // The reference stays valid. Values exist after Allocate. `terms` as in Parameter.
+  // The reference stays valid. Values exist after Allocate or PlaceValues. `terms` as in Parameter.
   Parameter& Declare(std::string name, std::vector<Dimension> dims, Placement terms, DType dtype,
                      bool trainable, bool decay);
 
-  // All trainable parameters must have one dtype.
+  // After the last parameter, and before anything below: fixes where each is in flat storage. All trainable
+  // ones must have one dtype.
+  void LayOut();
+
+  // Values and gradients whole in memory of their own, all of them owned.
   void Allocate(Backend& backend);
   void AllocateGradients(Backend& backend, Stream stream);
+  // Or in memory from elsewhere: [1, trainable_size] and [1, frozen_bytes] u8, undefined where that is 0.
+  void PlaceValues(const Tensor& trainable, const Tensor& frozen);
+  void PlaceGradients(const Tensor& flat);
+
+  // The part of the flat tensors that this rank updates. Its values are always there, and its gradients when
+  // the step has reduced them, whether or not the whole is.
+  void Own(const FlatRange& range, const Tensor& values);
+  void OwnGradients(const Tensor& gradients);
+  const FlatRange& owned() const { return owned_; }
+  const Tensor& owned_values() const { return owned_values_; }        // [1, owned().count]
+  const Tensor& owned_gradients() const { return owned_gradients_; }  // f32, same
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
   int64_t trainable_size() const { return trainable_size_; }
+  DType trainable_dtype() const { return trainable_dtype_; }
+  int64_t frozen_bytes() const { return frozen_bytes_; }
   const Tensor& flat_values() const { return flat_values_; }  // [1, trainable_size]; undefined if that is 0
   const Tensor& flat_gradients() const { return flat_gradients_; }  // f32, same
   bool has_trainable() const { return trainable_size_ > 0; }
@@ -64,10 +82,15 @@ class ParameterStore {
  private:
   AxisPosition position_;
   std::deque<Parameter> parameters_;  // a deque keeps references valid while it grows
+  bool laid_out_ = false;
   int64_t trainable_size_ = 0;
+  DType trainable_dtype_ = DType::kF32;
+  int64_t frozen_bytes_ = 0;
   Tensor flat_values_;
   Tensor flat_gradients_;
-  Tensor frozen_;
+  FlatRange owned_;
+  Tensor owned_values_;
+  Tensor owned_gradients_;
 };
 
 // The views of consecutive parameters as one matrix of all their rows; undefined if they do not lie side by

@@ -1,40 +1,38 @@
 #include "engine/model/slices.h"
 
+#include <cstring>
+#include <numeric>
+
 namespace ftune {
-namespace {
 
-void Append(const SliceRun& run, std::vector<SliceRun>& runs) {
-  if (run.count == 0) return;
-  if (!runs.empty() && runs.back().whole + runs.back().count == run.whole) {
-    runs.back().count += run.count;
-  } else {
-    runs.push_back(run);
+void GatherWhole(const TensorAxis& axis, const Parameter& parameter, DType dtype,
+                 std::span<const std::byte> own, std::byte* whole) {
+  if (parameter.placement() == Placement::Replicate()) {
+    std::memcpy(whole, own.data(), own.size());
+    return;
   }
-}
-
-}  // namespace
-
-std::vector<SliceRun> SliceRuns(const std::vector<Dimension>& dims, int rank) {
-  const bool matrix = dims.size() == 2;
-  const std::vector<HeldRange> rows = matrix ? dims[0].held_by(rank) : std::vector<HeldRange>{{0, 1, 1}};
-  const Dimension& width = dims.back();
-  const std::vector<HeldRange> columns = width.held_by(rank);
-  std::vector<SliceRun> runs;
-  int64_t local = 0;
-  for (const HeldRange& held : rows) {
-    if (!width.sharded()) {
-      Append({held.begin * width.size(), local, held.count * width.size()}, runs);
-      local += held.count * width.size();
-      continue;
+  std::vector<std::vector<GlobalRun>> runs;  // of each rank
+  std::vector<int64_t> counts;
+  for (int rank = 0; rank < axis.size(); ++rank) {
+    std::vector<Dimension> dims;
+    int64_t size = 1;
+    for (const Dimension& dim : parameter.dims) {
+      dims.push_back(dim.On(rank));
+      size *= dims.back().local_size();
     }
-    for (int64_t row = held.begin; row < held.begin + held.count; ++row) {
-      for (const HeldRange& range : columns) {
-        Append({row * width.size() + range.begin, local, range.count}, runs);
-        local += range.count;
-      }
-    }
+    runs.push_back(GlobalRunsOf(dims, 0, size));
+    counts.push_back(BytesFor(dtype, size));
   }
-  return runs;
+  std::vector<std::byte> all(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  axis.AllGather(own, counts, all);
+  const std::byte* from = all.data();
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    for (const GlobalRun& run : runs[rank]) {
+      std::memcpy(whole + BytesFor(dtype, run.global), from + BytesFor(dtype, run.local),
+                  BytesFor(dtype, run.count));
+    }
+    from += counts[rank];
+  }
 }
 
 }  // namespace ftune

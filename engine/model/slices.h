@@ -2,31 +2,31 @@
 // host.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "engine/model/parameter_store.h"
+#include "engine/model/tensor_axis.h"
+#include "parallel/global_runs.h"
 
 namespace ftune {
-
-// Elements side by side in both the whole and a slice, row-major.
-struct SliceRun {
-  int64_t whole = 0;
-  int64_t local = 0;
-  int64_t count = 0;
-};
-// Those of the rank, in ascending order; joined where they touch.
-std::vector<SliceRun> SliceRuns(const std::vector<Dimension>& dims, int rank);
 
 // This rank's elements of `whole`.
 template <class T>
 std::vector<T> SliceOf(const Parameter& parameter, const std::vector<T>& whole) {
-  if (parameter.placement() == Placement::Replicate()) return whole;
   std::vector<T> slice;
-  for (const SliceRun& run : SliceRuns(parameter.dims, parameter.position.rank)) {
-    slice.insert(slice.end(), whole.begin() + run.whole, whole.begin() + run.whole + run.count);
+  slice.reserve(parameter.size());
+  for (const GlobalRun& run : GlobalRunsOf(parameter.dims, 0, parameter.size())) {
+    const auto first = whole.begin() + run.global;
+    slice.insert(slice.end(), first, first + run.count);
   }
   return slice;
 }
+
+// All of the parameter's elements, from those that each rank of the axis holds: `own`, of this rank. Called
+// by all ranks. `dtype` is not quantised.
+void GatherWhole(const TensorAxis& axis, const Parameter& parameter, DType dtype,
+                 std::span<const std::byte> own, std::byte* whole);
 
 }  // namespace ftune

@@ -51,6 +51,15 @@ Tensor TensorAxis::Summed(Stream stream, const Tensor& x) const {
   return own;
 }
 
+void TensorAxis::AllGather(std::span<const std::byte> own, const std::vector<int64_t>& counts,
+                           std::span<std::byte> all) const {
+  // The call writes to nothing but its output.
+  auto* from = const_cast<std::byte*>(own.data());
+  Run(Call::AllGather({.data = from, .count = static_cast<int64_t>(own.size()), .dtype = DType::kU8},
+                      {.data = all.data(), .count = static_cast<int64_t>(all.size()), .dtype = DType::kU8},
+                      counts));
+}
+
 void TensorAxis::AllReduce(Stream stream, const Tensor& x, ReduceOp op) const {
   if (comm_ != nullptr) Run(Call::AllReduce(BufferOf(stream, x), op));
 }
@@ -61,13 +70,14 @@ Tensor TensorAxis::GatheredColumns(Backend& backend, Stream stream, const Tensor
   const Tensor parts = backend.Allocate(1, own.rows() * columns.size(), Category::kActivations);
   const Tensor all = backend.Allocate(own.rows(), columns.size(), Category::kActivations);
   std::vector<int64_t> counts;
-  for (int rank = 0; rank < size(); ++rank) counts.push_back(own.rows() * columns.local_size_by(rank));
+  for (int rank = 0; rank < size(); ++rank) counts.push_back(own.rows() * columns.On(rank).local_size());
   Run(Call::AllGather(BufferOf(stream, own), BufferOf(stream, parts), counts));
   int64_t first = 0;
   for (int rank = 0; rank < size(); ++rank) {
-    const Tensor part = parts.Cols(first, counts[rank]).Reshape(own.rows(), columns.local_size_by(rank));
+    const Dimension held = columns.On(rank);
+    const Tensor part = parts.Cols(first, counts[rank]).Reshape(own.rows(), held.local_size());
     int64_t column = 0;
-    for (const HeldRange& range : columns.held_by(rank)) {
+    for (const HeldRange& range : held.held()) {
       backend.Convert(stream, part.Cols(column, range.count), all.Cols(range.begin, range.count));
       column += range.count;
     }

@@ -6,6 +6,10 @@
 // copied and nothing moves.
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "engine/backend/backend.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/placement.h"
@@ -30,6 +34,9 @@ class TensorAxis {
   // How tokens lie over the ranks where no product has them: what sums over tokens are placed by.
   Placement tokens() const { return sequence_parallel_ ? Placement::Shard(0) : Placement::Replicate(); }
 
+  // Of what was moved so far.
+  absl::Status status() const { return comm_ != nullptr ? comm_->status() : absl::OkStatus(); }
+
   // This rank's rows, or, of [1, n], columns; without sequence parallelism all of them.
   Tensor OwnRows(const Tensor& all) const;
   Tensor OwnCols(const Tensor& all) const;
@@ -43,6 +50,9 @@ class TensorAxis {
 
   // x, contiguous, becomes the sum, or greatest, of all ranks' x.
   void AllReduce(Stream stream, const Tensor& x, ReduceOp op = ReduceOp::kSum) const;
+  // Bytes on the host: those of all ranks side by side, `counts` of each.
+  void AllGather(std::span<const std::byte> own, const std::vector<int64_t>& counts,
+                 std::span<std::byte> all) const;
   // All columns, of the slices that the ranks have of them.
   Tensor GatheredColumns(Backend& backend, Stream stream, const Tensor& own, const Dimension& columns) const;
 

@@ -6,11 +6,11 @@ namespace {
 // With torch.optim.Adafactor's own constants.
 class AdafactorRule final : public UpdateRule {
  public:
-  std::vector<StateSpec> StateOf(const Parameter& p) const override {
+  std::vector<StateSpec> StateOf(const Parameter& p, int64_t) const override {
     if (p.shape.size() != 2) return {{"variance", DType::kF32, p.size()}};
     return {{"row_variance", DType::kF32, p.local_shape[0]}, {"col_variance", DType::kF32, p.local_shape[1]}};
   }
-  bool elementwise() const override { return false; }
+  int64_t grain() const override { return kWhole; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
     AdafactorArgs args = {.update = run.update, .step = run.step};
     if (run.state.size() == 1) {

@@ -11,14 +11,14 @@ class AdamW8bitRule final : public UpdateRule {
       : beta1_(options.beta1), beta2_(options.beta2), eps_(options.eps) {}
 
   bool Covers(const Parameter& p, bool) const override { return p.size() >= kSmallest; }
-  std::vector<StateSpec> StateOf(const Parameter& p) const override {
-    const int64_t blocks = StateBlocks(p.size());
-    return {{"moment1_codes", DType::kU8, p.size()},
+  std::vector<StateSpec> StateOf(const Parameter&, int64_t count) const override {
+    const int64_t blocks = StateBlocks(count);
+    return {{"moment1_codes", DType::kU8, count},
             {"moment1_scales", DType::kF32, blocks},
-            {"moment2_codes", DType::kU8, p.size()},
+            {"moment2_codes", DType::kU8, count},
             {"moment2_scales", DType::kF32, blocks}};
   }
-  bool elementwise() const override { return false; }  // a block of state is of one parameter
+  int64_t grain() const override { return kStateBlock; }  // a block of state is of one parameter
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
     backend.AdamW8bit(stream, {.update = run.update,
                                .moment1 = run.state[0],

@@ -8,10 +8,10 @@ class AdamWRule final : public UpdateRule {
   explicit AdamWRule(const OptimizerOptions& options)
       : beta1_(options.beta1), beta2_(options.beta2), eps_(options.eps) {}
 
-  std::vector<StateSpec> StateOf(const Parameter& p) const override {
-    return {{"moment1", DType::kF32, p.size()}, {"moment2", DType::kF32, p.size()}};
+  std::vector<StateSpec> StateOf(const Parameter&, int64_t count) const override {
+    return {{"moment1", DType::kF32, count}, {"moment2", DType::kF32, count}};
   }
-  bool elementwise() const override { return true; }
+  int64_t grain() const override { return 1; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
     backend.AdamW(stream, {.update = run.update,
                            .moment1 = run.state[0],

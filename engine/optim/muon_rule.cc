@@ -12,10 +12,10 @@ class MuonRule final : public UpdateRule {
       : momentum_(options.momentum), scale_(options.muon_scale) {}
 
   bool Covers(const Parameter& p, bool hidden) const override { return hidden && p.shape.size() == 2; }
-  std::vector<StateSpec> StateOf(const Parameter& p) const override {
+  std::vector<StateSpec> StateOf(const Parameter& p, int64_t) const override {
     return {{"momentum", DType::kF32, p.size()}};
   }
-  bool elementwise() const override { return false; }
+  int64_t grain() const override { return kWhole; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
     const int64_t rows = run.first->local_shape[0], cols = run.first->local_shape[1];
     MuonArgs args = {.update = run.update,

@@ -18,7 +18,7 @@ Optimizer::Optimizer(Backend& backend, Model& model, const OptimizerOptions& opt
     : backend_(backend), options_(options), rules_(MakeRules(options)) {
   const auto& blocks = model.blocks();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i]->store().has_trainable()) shards_.push_back(LayOutShard(*blocks[i], i, rules_, options_));
+    if (blocks[i]->store().owned().count > 0) shards_.push_back(LayOutShard(*blocks[i], i, rules_, options_));
   }
 }
 
@@ -27,7 +27,7 @@ Optimizer::Optimizer(Backend& backend, Stream stream, Model& model, const Optimi
   for (const Shard& shard : shards_) {
     FlatState& flat = flat_.emplace_back();
     if (shard.master) {
-      const Tensor& values = shard.store->flat_values();
+      const Tensor& values = shard.store->owned_values();
       flat.master = backend.Allocate(1, values.size(), Category::kOptimizer);
       backend.Convert(stream, values, flat.master);
     }
@@ -60,7 +60,7 @@ absl::Status Optimizer::MoveToDisk(Stream stream, const OffloadOptions& offload)
     FTUNE_RETURN_IF_ERROR(disk_->Fill(i, [&](const Tensor& memory) {
       backend_.Zero(stream, memory);
       for (const PiecePart& part : pieces_[i].parts) {
-        backend_.Convert(stream, shard.store->flat_values().Cols(part.begin, part.count),
+        backend_.Convert(stream, shard.store->owned_values().Cols(part.begin - shard.range.begin, part.count),
                          ViewOf(memory, part.tensors.front()));
       }
       backend_.Synchronize(stream);
@@ -80,7 +80,8 @@ absl::Status Optimizer::Step(Backend& backend, Stream stream, float learning_rat
       for (const StatePlace& place : run.state) {
         state.push_back(flat_[i].state[place.tensor].Cols(place.offset, place.size));
       }
-      const Tensor master = shards_[i].master ? flat_[i].master.Cols(begin, count) : Tensor();
+      const Tensor master =
+          shards_[i].master ? flat_[i].master.Cols(begin - shards_[i].range.begin, count) : Tensor();
       Update(backend, stream, shards_[i], run, begin, count, master, std::move(state), learning_rate,
              gradient_scale);
     }
@@ -112,13 +113,14 @@ absl::Status Optimizer::StepOnDisk(Backend& backend, Stream stream, float learni
 void Optimizer::Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run,
                        int64_t begin, int64_t count, const Tensor& master, std::vector<Tensor> state,
                        float learning_rate, const Tensor& gradient_scale) const {
-  const Tensor values = shard.store->flat_values().Cols(begin, count);
+  const int64_t place = begin - shard.range.begin;
+  const Tensor values = shard.store->owned_values().Cols(place, count);
   const bool has_master = master.defined();
   run.rule->Update(backend, stream,
                    {.first = run.first,
                     .update = {.weights = has_master ? master : values,
                                .low = has_master ? values : Tensor(),
-                               .gradients = shard.store->flat_gradients().Cols(begin, count),
+                               .gradients = shard.store->owned_gradients().Cols(place, count),
                                .gradient_scale = gradient_scale,
                                .learning_rate = static_cast<float>(learning_rate * run.group.lr_factor),
                                .weight_decay = run.group.weight_decay,
@@ -138,7 +140,8 @@ absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& par
       if (placed.parameter != &parameter) continue;
       if (disk_) return ReadFromDisk(placed, shard);
       if (shard.master) {
-        all.push_back({std::string(kMasterName), flat_[i].master.Cols(parameter.offset, parameter.size())});
+        all.push_back({std::string(kMasterName),
+                       flat_[i].master.Cols(placed.part.begin - shard.range.begin, placed.part.count)});
       }
       for (const StatePlace& place : placed.state) {
         all.push_back({std::string(shard.state[place.tensor].name),
@@ -151,12 +154,12 @@ absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& par
 
 absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedParameter& placed,
                                                                  const Shard& shard) const {
-  const Parameter& p = *placed.parameter;
+  const FlatRange& owned = placed.part;
   std::vector<NamedTensor> all;
   const auto add = [&](std::string_view name, DType dtype, int64_t size) {
     all.push_back({std::string(name), backend_.Allocate(dtype, 1, size, Category::kBuffers)});
   };
-  if (shard.master) add(kMasterName, DType::kF32, p.size());
+  if (shard.master) add(kMasterName, DType::kF32, owned.count);
   for (const StatePlace& place : placed.state) {
     add(shard.state[place.tensor].name, shard.state[place.tensor].dtype, place.size);
   }
@@ -164,9 +167,8 @@ absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedPar
     if (pieces_[i].shard != &shard) continue;
     Tensor memory;
     for (const PiecePart& part : pieces_[i].parts) {
-      const int64_t begin = std::max(part.begin, p.offset);
-      const int64_t end = std::min(part.begin + part.count, p.offset + p.size());
-      if (begin >= end) continue;
+      const FlatRange shared = Intersect({part.begin, part.count}, owned);
+      if (shared.count == 0) continue;
       if (!memory.defined()) {
         memory = backend_.Allocate(DType::kU8, 1, disk_->ReadBytes(i), Category::kBuffers);
         FTUNE_RETURN_IF_ERROR(disk_->Read(i, memory));
@@ -175,9 +177,9 @@ absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedPar
         const Tensor from = ViewOf(memory, part.tensors[t]);
         const Tensor& to = all[t].tensor;
         // State that is not one value an element is of a parameter that is never cut.
-        const bool by_element = to.size() == p.size();
-        const Tensor source = by_element ? from.Cols(begin - part.begin, end - begin) : from;
-        const Tensor target = by_element ? to.Cols(begin - p.offset, end - begin) : to;
+        const bool by_element = to.size() == owned.count;
+        const Tensor source = by_element ? from.Cols(shared.begin - part.begin, shared.count) : from;
+        const Tensor target = by_element ? to.Cols(shared.begin - owned.begin, shared.count) : to;
         if (!backend_.computes()) continue;
         const auto bytes = static_cast<size_t>(BytesFor(source.dtype(), source.size()));
         backend_.Upload(Stream(), {source.bytes(), bytes}, target);

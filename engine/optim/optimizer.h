@@ -31,8 +31,9 @@ struct OffloadOptions {
 
 class Optimizer {
  public:
-  // Takes the trainable parameters of `model` as they are now: weights in low precision get their f32 master
-  // here, so values are loaded before. `backend` and `model` outlive the optimizer.
+  // Takes what this rank owns of the trainable parameters of `model` as they are now: weights in low
+  // precision get their f32 master here, so values are loaded before. `backend` and `model` outlive the
+  // optimizer.
   Optimizer(Backend& backend, Stream stream, Model& model, const OptimizerOptions& options);
   // The same, with what it keeps in an unnamed file in the folder. Updates are the same to the bit.
   static absl::StatusOr<std::unique_ptr<Optimizer>> CreateOffloaded(Backend& backend, Stream stream,
@@ -51,8 +52,8 @@ class Optimizer {
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
-  // All that is kept for a parameter from step to step: its "master", where it has one, and its rule's state.
-  // Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
+  // All that this rank keeps for a parameter from step to step: its "master", where it has one, and its
+  // rule's state. Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
   absl::StatusOr<std::vector<NamedTensor>> StateOf(const Parameter& parameter) const;
   // One of them; undefined where there is none of that name.
   absl::StatusOr<Tensor> StateOf(const Parameter& parameter, std::string_view name) const;
@@ -71,7 +72,7 @@ class Optimizer {
   Optimizer(Backend& backend, Model& model, const OptimizerOptions& options);
   absl::Status MoveToDisk(Stream stream, const OffloadOptions& offload);
   absl::Status StepOnDisk(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
-  // Updates `count` elements of the shard from `begin` on, which are of the run.
+  // Updates `count` elements from `begin` on, which are of the run.
   void Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run, int64_t begin,
               int64_t count, const Tensor& master, std::vector<Tensor> state, float learning_rate,
               const Tensor& gradient_scale) const;
@@ -80,7 +81,7 @@ class Optimizer {
 
   Backend& backend_;
   OptimizerOptions options_;
-  std::vector<std::unique_ptr<const UpdateRule>> rules_;
+  UpdateRules rules_;
   std::vector<Shard> shards_;
   std::vector<FlatState> flat_;  // by shard; empty with a disk
   std::vector<Piece> pieces_;    // of the disk

@@ -20,7 +20,7 @@ struct PieceTensor {
 // Elements that one call updates: a run or, of an element-wise rule, a part of one.
 struct PiecePart {
   const ShardRun* run = nullptr;
-  int64_t begin = 0;  // in the shard
+  int64_t begin = 0;  // in the block's flat tensor
   int64_t count = 0;
   std::vector<PieceTensor> tensors;  // the master, where the shard has one, then the rule's state
 };

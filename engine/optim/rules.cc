@@ -1,9 +1,12 @@
 #include "engine/optim/rules.h"
 
+#include <algorithm>
+#include <cassert>
+
 namespace ftune {
 
-std::vector<std::unique_ptr<const UpdateRule>> MakeRules(const OptimizerOptions& options) {
-  std::vector<std::unique_ptr<const UpdateRule>> rules;
+UpdateRules MakeRules(const OptimizerOptions& options) {
+  UpdateRules rules;
   switch (options.kind) {
     case OptimizerKind::kAdamW:
       rules.push_back(MakeAdamWRule(options));
@@ -27,6 +30,13 @@ std::vector<std::unique_ptr<const UpdateRule>> MakeRules(const OptimizerOptions&
       break;
   }
   return rules;
+}
+
+const UpdateRule& RuleOf(const UpdateRules& rules, const Parameter& parameter, bool hidden) {
+  const auto rule =
+      std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r->Covers(parameter, hidden); });
+  assert(rule != rules.end());
+  return **rule;
 }
 
 }  // namespace ftune

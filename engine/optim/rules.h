@@ -31,7 +31,10 @@ struct OptimizerOptions {
 };
 
 // The rules of a kind, in order: the first that covers a parameter has it; the last covers all.
-std::vector<std::unique_ptr<const UpdateRule>> MakeRules(const OptimizerOptions& options);
+using UpdateRules = std::vector<std::unique_ptr<const UpdateRule>>;
+UpdateRules MakeRules(const OptimizerOptions& options);
+// `hidden` as in UpdateRule::Covers.
+const UpdateRule& RuleOf(const UpdateRules& rules, const Parameter& parameter, bool hidden);
 
 std::unique_ptr<const UpdateRule> MakeAdamWRule(const OptimizerOptions& options);
 // Parameters of at least 4096 elements, as in bitsandbytes: small ones would save nothing.

@@ -7,11 +7,11 @@ class SgdRule final : public UpdateRule {
  public:
   explicit SgdRule(const OptimizerOptions& options) : momentum_(options.momentum) {}
 
-  std::vector<StateSpec> StateOf(const Parameter& p) const override {
+  std::vector<StateSpec> StateOf(const Parameter&, int64_t count) const override {
     if (momentum_ == 0.0f) return {};
-    return {{"momentum", DType::kF32, p.size()}};
+    return {{"momentum", DType::kF32, count}};
   }
-  bool elementwise() const override { return true; }
+  int64_t grain() const override { return 1; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
     backend.Sgd(
         stream,

@@ -1,5 +1,5 @@
-// How a block's trainable parameters are updated: which rule has which, what state it keeps, and which
-// elements one call updates. No memory yet.
+// How a rank's share of a block's trainable parameters is updated: which rule has which, what state it keeps,
+// and which elements one call updates. No memory yet.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace ftune {
 // The name of the f32 copy of low-precision weights among what is kept.
 inline constexpr std::string_view kMasterName = "master";
 
-// Elements of a flat shard with their own learning rate and decay.
+// Elements with their own learning rate and decay.
 struct ParameterGroup {
-  int64_t begin = 0;
+  int64_t begin = 0;  // in the block's flat tensor
   int64_t count = 0;
   float weight_decay = 0.0f;
   double lr_factor = 1.0;
@@ -33,6 +33,7 @@ struct StatePlace {
 struct PlacedParameter {
   const Parameter* parameter = nullptr;
   const UpdateRule* rule = nullptr;
+  FlatRange part;  // of it that is in the shard, in the block's flat tensor
   std::vector<StatePlace> state;
 };
 
@@ -46,6 +47,7 @@ struct ShardRun {
 
 struct Shard {
   const ParameterStore* store = nullptr;
+  FlatRange range;               // what the store's rank owns
   uint64_t site = 0;             // index of the block: keys random rounding
   bool master = false;           // kept: the weights are in low precision
   std::vector<StateSpec> state;  // sizes are those of all parameters together
@@ -53,8 +55,8 @@ struct Shard {
   std::vector<ShardRun> runs;
 };
 
-Shard LayOutShard(const Block& block, uint64_t site,
-                  const std::vector<std::unique_ptr<const UpdateRule>>& rules,
+// Of what the block's store owns.
+Shard LayOutShard(const Block& block, uint64_t site, const UpdateRules& rules,
                   const OptimizerOptions& options);
 
 }  // namespace ftune

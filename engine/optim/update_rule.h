@@ -32,10 +32,14 @@ class UpdateRule {
   // Whether the rule is for this parameter; of several rules the first that says so has it. `hidden`: it
   // belongs to a layer between embedding and head.
   virtual bool Covers(const Parameter&, bool /*hidden*/) const { return true; }
-  virtual std::vector<StateSpec> StateOf(const Parameter& parameter) const = 0;
-  // Whether an element's update depends on nothing but that element, its gradient and its state: then
-  // parameters side by side may be one run.
-  virtual bool elementwise() const = 0;
+  // Of `count` elements of the parameter: all, or a part that begins and ends where grain() says.
+  virtual std::vector<StateSpec> StateOf(const Parameter& parameter, int64_t count) const = 0;
+  // How many elements, counted from a parameter's first, are updated together: a parameter may be cut between
+  // them. 1: an element's update depends on nothing but that element, its gradient and its state.
+  static constexpr int64_t kWhole = 0;
+  virtual int64_t grain() const = 0;
+  // Then parameters side by side may be one run.
+  bool elementwise() const { return grain() == 1; }
   virtual void Update(Backend& backend, Stream stream, const UpdateRun& run) const = 0;
 };
 

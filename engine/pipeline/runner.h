@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "data/loader/batch.h"
@@ -36,8 +37,9 @@ class Runner {
   // `model` outlives the runner and has its gradients allocated.
   Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute);
 
-  // Runs all actions, or, once stop() says so, those up to the end of a microbatch; returns whether all ran.
-  // Gradients are added to what is there. `before_block` is called before each block's backward.
+  // Runs all actions, or, once stop() says so, those up to the end of a microbatch, or, where the model's
+  // hooks have failed, those up to the end of a block; returns whether all ran. Gradients are added to what
+  // is there. `before_block` is called before each block's backward.
   bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
            const StepCoordinates& coordinates, const std::function<bool()>& stop,
            const std::function<void()>& before_block = nullptr);
@@ -54,11 +56,17 @@ class Runner {
   };
 
   Context MakeContext(const InFlight& flight, const StepCoordinates& coordinates);
-  void Forward(InFlight& flight, const Context& context);
-  void Backward(InFlight& flight, const Context& context, bool with_weights,
+  // These end early where the model's hooks have failed. `refresh`: weights may have changed since the last
+  // forward. `last`: of the step's backwards.
+  void Forward(InFlight& flight, const Context& context, bool refresh);
+  void Backward(InFlight& flight, const Context& context, bool with_weights, bool last,
                 const std::function<void()>& before_block);
-  void BackwardWeight(InFlight& flight, const Context& context);
+  void BackwardWeight(InFlight& flight, const Context& context, bool last);
+  Tensor ForwardBlock(size_t block, const Context& context, const Tensor& x, Saved* saved, bool refresh);
   bool Recomputed(size_t block) const;
+  bool Differentiated(size_t block) const;
+  // The block whose values backward needs after those of `block`.
+  std::optional<size_t> NextInBackward(size_t block) const;
 
   Backend& backend_;
   Stream stream_;

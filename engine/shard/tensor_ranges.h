@@ -5,15 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/model/flat_range.h"
 #include "engine/model/parameter_store.h"
 
 namespace ftune {
-
-// Elements of the flat trainable tensor.
-struct FlatRange {
-  int64_t begin = 0;
-  int64_t count = 0;
-};
 
 // Gradients of which each rank has a part of the sum.
 struct PartialRange {

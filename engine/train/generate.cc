@@ -30,8 +30,16 @@ std::vector<KvCache> MakeCache(Backend& backend, const Model& model, int64_t len
 Tensor HiddenStates(Model& model, const Context& context) {
   Tensor x;
   auto& blocks = model.blocks();
-  for (size_t i = 0; i + 1 < blocks.size(); ++i) x = blocks[i]->Forward(context, x, nullptr, true);
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) {
+    const BlockUse use(model.hooks(), i, i + 1);
+    x = blocks[i]->Forward(context, x, nullptr, true);
+  }
   return Gathered(context, model.tensor_axis(), x);
+}
+
+Tensor Logits(Model& model, const Context& context, const Tensor& hidden) {
+  const BlockUse use(model.hooks(), model.blocks().size() - 1);
+  return model.head().Logits(context, hidden);
 }
 
 std::vector<float> DownloadLogits(Backend& backend, Stream stream, const Tensor& logits) {
@@ -105,10 +113,11 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
         .backend = backend, .stream = stream, .batch = batch, .cache = &cache, .cached = cached};
     const Tensor hidden = HiddenStates(model, context);
     std::vector<float> logits =
-        DownloadLogits(backend, stream, model.head().Logits(context, hidden.Rows(hidden.rows() - 1, 1)));
+        DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
     cached += static_cast<int64_t>(fresh.size());
 
-    const int32_t token = SampleToken(logits, options, static_cast<uint64_t>(cached));
+    const auto token = static_cast<int32_t>(
+        model.hooks().FromFirst(SampleToken(logits, options, static_cast<uint64_t>(cached))));
     generated.push_back(token);
     fresh = {token};
     if (on_token && !on_token(token)) break;
@@ -122,7 +131,7 @@ std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, cons
   const DeviceBatch batch =
       UploadTokens(backend, stream, ids, 0, static_cast<int64_t>(ids.size()), model.positions());
   const Context context = {.backend = backend, .stream = stream, .batch = batch};
-  return DownloadLogits(backend, stream, model.head().Logits(context, HiddenStates(model, context)));
+  return DownloadLogits(backend, stream, Logits(model, context, HiddenStates(model, context)));
 }
 
 }  // namespace ftune

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "data/loader/batch.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/runner.h"
+#include "engine/shard/model_shards.h"
 #include "engine/train/loss_scaler.h"
 
 namespace ftune {
@@ -39,27 +41,35 @@ class TrainStep {
     std::optional<LossScalerOptions> loss_scaler;  // none: gradients are computed as they are
   };
 
-  // All outlive the step.
-  TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options);
+  // All outlive the step. `shards` are the model's, with gradients allocated; none: one rank has all, and the
+  // gradients are the model's own.
+  TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options,
+            ModelShards* shards = nullptr);
 
-  // Leaves the weights as they were where the loss or the gradient norm is not finite. With a loss scaler
-  // infinite gradients of a finite loss are an overflow, which it is told of. An error is that of a disk with
-  // optimizer states.
+  // The step of all ranks of the mesh, each with its own microbatches; the outputs are the same on all. A
+  // rank that is to stop stops all of them. Leaves the weights as they were where the loss or the gradient
+  // norm is not finite. With a loss scaler infinite gradients of a finite loss are an overflow, which it is
+  // told of. An error is that of a disk with optimizer states, of a rank, or of ranks that are not at the
+  // same step.
   absl::StatusOr<StepOutput> Run(const StepInput& input, const std::function<bool()>& stop);
 
   Runner& runner() { return runner_; }
+  ModelShards& shards() { return *shards_; }
   // Null without loss scaling.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
-  void ZeroGradients();
+  absl::Status CheckSameStep(const StepInput& input);
+  // Where any rank has something that is not finite, all have.
+  void AgreeOnFinite(StepOutput& output);
   double ReadScalar(const Tensor& scalar);
 
   Backend& backend_;
   Stream stream_;
-  Model& model_;
   Optimizer& optimizer_;
   Options options_;
+  std::unique_ptr<ModelShards> own_shards_;  // where none are given
+  ModelShards* shards_;
   Runner runner_;
   std::optional<LossScaler> scaler_;
   Tensor loss_;            // [1, 1] f64

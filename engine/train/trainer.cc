@@ -16,6 +16,13 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Over a group's ranks; where it has failed, which the next step finds, this rank's own.
+template <class T>
+T SumOver(Communicator& group, T value) {
+  const absl::StatusOr<T> sum = group.AllReduce(value);
+  return sum.ok() ? *sum : value;
+}
+
 absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_rate) {
   return UserError(
       ExitCode::kNotFinite,
@@ -43,16 +50,37 @@ absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& 
 }  // namespace
 
 Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
-                 const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer)
+                 const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
+                 ModelShards* shards)
     : backend_(backend),
       stream_(stream),
       data_(data),
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      step_(backend, stream, model, optimizer, options.step) {}
+      step_(backend, stream, model, optimizer, options.step, shards) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
+  absl::StatusOr<TrainSummary> summary = RunSteps(stop);
+  if (!summary.ok()) step_.shards().mesh().world().Abort(summary.status());
+  return summary;
+}
+
+absl::StatusOr<std::optional<StepBatches>> Trainer::NextBatches(Prefetcher& prefetcher,
+                                                                const std::function<bool()>& stop,
+                                                                TrainSummary& summary) {
+  FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
+  enum : int64_t { kHave, kEnded, kStopped };
+  const int64_t own = batches ? kHave : stop() ? kStopped : kEnded;
+  const int64_t all = step_.shards().AgreeOn(own);
+  FTUNE_RETURN_IF_ERROR(step_.shards().status());
+  summary.stopped = all == kStopped;
+  summary.data_ended = all == kEnded;
+  if (all != kHave) batches.reset();
+  return batches;
+}
+
+absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop) {
   TrainSummary summary;
   summary.position = data_.position();
   int64_t done = summary.position.step;
@@ -64,13 +92,9 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
     const double start = Now();
     const double flops_before = backend_.work().useful_flops;
     backend_.ledger().ResetPeak();
-    FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
+    FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Now() - start;
-    if (!batches) {
-      summary.stopped = stop();
-      summary.data_ended = !summary.stopped;
-      break;
-    }
+    if (!batches) break;
     const DataPosition next = batches->next;
     const double epoch = batches->epoch;
     const StepInput input = InputOf(*std::move(batches));
@@ -138,11 +162,12 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.learning_rate = input.learning_rate;
   report.grad_norm = output.grad_norm;
   for (const Batch& batch : input.microbatches) report.tokens += batch.used_tokens;
+  report.tokens = SumOver(step_.shards().mesh().axis(MeshAxis::kData), report.tokens);
   report.trained_tokens = input.trained_tokens;
   report.step_seconds = seconds;
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  report.flops_per_second = flops / seconds;
+  report.flops_per_second = SumOver(step_.shards().mesh().world(), flops) / seconds;
   report.memory = backend_.ledger().peak();
   observer_.OnStep(report);
 }
@@ -159,7 +184,9 @@ bool Trainer::OutOfPatience() const {
 
 absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
   const double start = Now();
-  const EvalResult result = EvaluateModel(backend_, stream_, step_.runner(), *evaluation_, stop);
+  const EvalResult result =
+      EvaluateModel(backend_, stream_, step_.runner(), step_.shards(), *evaluation_, stop);
+  FTUNE_RETURN_IF_ERROR(step_.shards().status());
   if (result.stopped) return absl::OkStatus();
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,
@@ -183,14 +210,14 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
                            .seconds = Now() - start});
 }
 
-EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,
-                         const std::function<bool()>& stop) {
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelShards& shards,
+                         const DataPlan& plan, const std::function<bool()>& stop) {
   const Tensor sum = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
   backend.Zero(stream, sum);
   EvalResult result;
   for (int64_t step = 0; step < plan.total_steps(); ++step) {
     for (int64_t i = 0; i < plan.MicroBatches(step); ++i) {
-      if (stop()) {
+      if (shards.AgreeOn(stop() ? 1 : 0) != 0) {
         result.stopped = true;
         return result;
       }
@@ -198,6 +225,7 @@ EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const 
     }
     result.tokens += plan.TrainedTokens(step);
   }
+  shards.SumOverData(sum);
   double value = 0.0;
   backend.Download(stream, sum, std::as_writable_bytes(std::span(&value, 1)));
   result.loss = value / static_cast<double>(result.tokens);

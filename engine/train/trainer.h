@@ -41,16 +41,25 @@ struct TrainSummary {
 
 class Trainer {
  public:
-  // All outlive the trainer. The steps go on from where the data stands. `evaluation` may be null.
+  // All outlive the trainer. The steps go on from where the data stands. `evaluation` may be null; `shards`
+  // as for TrainStep. Each rank has its own trainer, data, and observer, and `data` and `evaluation` give it
+  // its own microbatches.
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
-          const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer);
+          const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
+          ModelShards* shards = nullptr);
 
-  // Batches are made ahead, in another thread. An error (kNotFinite) where the loss or the gradients are not
+  // Batches are made ahead, in another thread. A rank that is to stop stops all of them; one that fails makes
+  // the others fail. An error (kNotFinite) where the loss or the gradients are not
   // finite, or overflow at every loss scale that is tried: the weights are then those of the step before.
   // Other errors are those of the data.
   absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
 
  private:
+  absl::StatusOr<TrainSummary> RunSteps(const std::function<bool()>& stop);
+  // The next batches, if all ranks have them; otherwise `summary` says why not.
+  absl::StatusOr<std::optional<StepBatches>> NextBatches(Prefetcher& prefetcher,
+                                                         const std::function<bool()>& stop,
+                                                         TrainSummary& summary);
   StepInput InputOf(StepBatches batches) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
               double flops);
@@ -73,13 +82,14 @@ class Trainer {
   int64_t worse_in_a_row_ = 0;  // evaluations
 };
 
-// Mean loss per trained token over a plan, without gradients.
+// Mean loss per trained token over a plan, without gradients, the same on all ranks of the mesh. What it is
+// worth after an error the model's shards know.
 struct EvalResult {
   double loss = 0.0;
   int64_t tokens = 0;
   bool stopped = false;  // by `stop`, between microbatches: the loss is not that of the whole plan
 };
-EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, const DataPlan& plan,
-                         const std::function<bool()>& stop);
+EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelShards& shards,
+                         const DataPlan& plan, const std::function<bool()>& stop);
 
 }  // namespace ftune

@@ -60,6 +60,10 @@ ShmGroup::~ShmGroup() {
   }
 }
 
+absl::Status ShmGroup::LeftError(int rank) const {
+  return LostRankError(NameOf(rank), "it left while others still called it");
+}
+
 absl::Time ShmGroup::Deadline() const { return absl::Now() + std::min(timeout_, absl::Hours(24 * 365)); }
 
 void ShmGroup::Step() {
@@ -86,7 +90,7 @@ absl::Status ShmGroup::Await(ShmCounter& counter, uint32_t target, int rank, con
     // Read before the counter: who left may have come first.
     const bool left = control(rank).left.load(std::memory_order_acquire);
     if (counter.Reached(target)) return absl::OkStatus();
-    if (left) return Fail(LostRankError(NameOf(rank), "it left while others still called it"));
+    if (left) return Fail(LeftError(rank));
     const absl::Duration time = deadline - absl::Now();
     if (time <= absl::ZeroDuration()) {
       return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout_));
@@ -116,6 +120,7 @@ ShmPlace ShmGroup::PlaceOf(const std::byte* data, int64_t bytes) const {
 absl::StatusOr<std::shared_ptr<ShmMemory>> ShmGroup::Find(int rank, uint64_t memory, const Call& call) {
   std::shared_ptr<ShmMemory> found = host_->Find(members_[rank], memory, Deadline());
   if (found) return found;
+  if (host_->HasLeft(members_[rank])) return Fail(LeftError(rank));
   return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout_));
 }
 

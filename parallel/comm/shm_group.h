@@ -62,6 +62,7 @@ class ShmGroup {
  private:
   ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members, absl::Duration timeout);
   absl::Time Deadline() const;
+  absl::Status LeftError(int rank) const;
   CallSignature Named(const CallSignature& signature) const;
 
   std::shared_ptr<ShmHost> host_;

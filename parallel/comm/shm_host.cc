@@ -45,7 +45,8 @@ ShmHost::ShmHost(const ShmOptions& options, std::vector<ShmSocket> sockets, Desc
     : options_(options),
       tick_(std::min(kBeat, options.heartbeat_timeout / 5)),
       peers_(sockets.size()),
-      wake_(std::move(wake)) {
+      wake_(std::move(wake)),
+      left_(sockets.size(), false) {
   for (size_t rank = 0; rank < sockets.size(); ++rank) peers_[rank].socket = std::move(sockets[rank]);
 }
 
@@ -133,9 +134,14 @@ std::shared_ptr<ShmMemory> ShmHost::Find(int owner, uint64_t id, absl::Time dead
   changed_.wait_until(lock, absl::ToChronoTime(deadline), [&] {
     const auto found = found_.find({owner, id});
     if (found != found_.end()) memory = found->second;
-    return memory != nullptr || !status_.ok();
+    return memory != nullptr || !status_.ok() || left_[owner];
   });
   return memory;
+}
+
+bool ShmHost::HasLeft(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_[rank];
 }
 
 void ShmHost::Forget(int owner, uint64_t id) {
@@ -231,9 +237,13 @@ void ShmHost::Handle(int rank, ShmMessage message) {
       return Forget(rank, message.id);
     case ShmNews::kAbort:
       return Abort(DecodeStatus(message.text));
-    case ShmNews::kLeave:
+    case ShmNews::kLeave: {
       peers_[rank].listening = false;
+      const std::lock_guard lock(mutex_);
+      left_[rank] = true;
+      changed_.notify_all();
       return;
+    }
     case ShmNews::kHello:
     case ShmNews::kBeat:
       return;

@@ -71,7 +71,7 @@ class OneParameter {
     rule_ = std::find_if(rules_.begin(), rules_.end(), [&](const auto& r) {
               return r->Covers(parameter_, true);
             })->get();
-    for (const StateSpec& spec : rule_->StateOf(parameter_)) {
+    for (const StateSpec& spec : rule_->StateOf(parameter_, parameter_.size())) {
       state_.push_back(backend_->Allocate(spec.dtype, 1, spec.size, Category::kOptimizer));
       backend_->Zero(Stream(), state_.back());
     }

@@ -18,6 +18,7 @@
 #include "engine/model/modules.h"
 #include "engine/model/slices.h"
 #include "engine/optim/optimizer.h"
+#include "engine/shard/model_shards.h"
 #include "engine/train/step.h"
 
 namespace ftune::testing {
@@ -113,6 +114,7 @@ struct TinyOptions {
   OptimizerOptions optimizer;
   std::optional<OffloadOptions> offload;  // none: all in memory
   TrainStep::Options step;
+  ShardOptions sharding;
 };
 
 // One of each kind of adapter.
@@ -147,9 +149,9 @@ inline std::vector<TinyOptions> AdapterOptions() {
   return all;
 }
 
-// A model with its weights, optimizer and step, on a given backend.
+// A model with its weights, optimizer and step, on a given backend; with a mesh, one rank's.
 struct TinyTrainer {
-  TinyTrainer(Backend& backend, const TinyOptions& options, const TensorAxis& axis = {})
+  TinyTrainer(Backend& backend, const TinyOptions& options, const TensorAxis& axis = {}, Mesh* mesh = nullptr)
       : backend(backend), weights(options.config) {
     AdapterFactories adapter;
     LoraTargets targets;
@@ -171,7 +173,13 @@ struct TinyTrainer {
     const std::vector<std::string> linears = LinearModules(options.config);
     storage.quantized_modules = {linears.begin(), linears.end()};
     model = std::make_unique<Model>(backend, Stream(), options.config,
-                                    MakeParameterPolicy(storage, weights, adapter), 128, axis);
+                                    MakeParameterPolicy(storage, weights, adapter), 128, axis,
+                                    mesh != nullptr ? ValueMemory::kPlaced : ValueMemory::kOwn);
+    if (mesh != nullptr) {
+      auto made = ModelShards::Create(backend, Stream(), *model, *mesh, options.sharding, options.optimizer);
+      REQUIRE_MESSAGE(made.ok(), std::string(made.status().message()));
+      shards = *std::move(made);
+    }
     const absl::Status loaded = LoadWeights(backend, Stream(), *model, weights);
     REQUIRE_MESSAGE(loaded.ok(), std::string(loaded.message()));
     if (options.lora) {
@@ -186,30 +194,42 @@ struct TinyTrainer {
     } else {
       optimizer = std::make_unique<Optimizer>(backend, Stream(), *model, options.optimizer);
     }
-    model->AllocateGradients(backend, Stream());
-    step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step);
+    if (shards) {
+      REQUIRE(shards->AllocateGradients().ok());
+    } else {
+      model->AllocateGradients(backend, Stream());
+    }
+    step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step, shards.get());
   }
 
   // B starts at zero, where A has no gradient, and magnitudes where they do nothing: tests see all of them.
   void RandomizeAdapter() {
-    for (Parameter* p : model->parameters()) {
-      const bool magnitude = p->name.ends_with(kLoraMagnitude);
-      if (!p->name.ends_with(kLoraB) && !p->name.ends_with(kLoraEmbeddingA) && !magnitude) continue;
-      RandomSequence random(3, std::hash<std::string>()(p->name));
-      std::vector<float> whole(p->global_size());
-      for (float& v : whole) v = (random.Uniform() - 0.5f) * 0.2f;
-      std::vector<float> values = SliceOf(*p, whole);
-      if (magnitude) {
-        const std::vector<float> norms = Read(p->value);
-        for (size_t i = 0; i < values.size(); ++i) values[i] += norms[i];
+    for (size_t i = 0; i < model->blocks().size(); ++i) {
+      const BlockChange change(model->hooks(), i);
+      for (const Parameter& p : model->blocks()[i]->store().parameters()) {
+        const bool magnitude = p.name.ends_with(kLoraMagnitude);
+        if (!p.name.ends_with(kLoraB) && !p.name.ends_with(kLoraEmbeddingA) && !magnitude) continue;
+        RandomSequence random(3, std::hash<std::string>()(p.name));
+        std::vector<float> whole(p.global_size());
+        for (float& v : whole) v = (random.Uniform() - 0.5f) * 0.2f;
+        std::vector<float> values = SliceOf(p, whole);
+        if (magnitude) {
+          const std::vector<float> norms = Read(p.value);
+          for (size_t j = 0; j < values.size(); ++j) values[j] += norms[j];
+        }
+        backend.Upload(Stream(), std::as_bytes(std::span(values)), p.value);
       }
-      backend.Upload(Stream(), std::as_bytes(std::span(values)), p->value);
     }
   }
 
   StepOutput Run(const std::vector<Batch>& microbatches, int64_t number = 1, float learning_rate = 0.0f) {
     int64_t trained = 0;
     for (const Batch& batch : microbatches) trained += batch.trained_tokens;
+    return RunOf(trained, microbatches, number, learning_rate);
+  }
+  // `trained` tokens are those of all ranks.
+  StepOutput RunOf(int64_t trained, const std::vector<Batch>& microbatches, int64_t number,
+                   float learning_rate) {
     const absl::StatusOr<StepOutput> output = step->Run({.step = number,
                                                          .microbatches = microbatches,
                                                          .trained_tokens = trained,
@@ -236,6 +256,7 @@ struct TinyTrainer {
   Backend& backend;
   RandomWeights weights;
   std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShards> shards;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<TrainStep> step;
 };

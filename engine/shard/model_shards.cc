@@ -1,0 +1,145 @@
+#include "engine/shard/model_shards.h"
+
+#include <cassert>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/shard/cut.h"
+
+namespace ftune {
+absl::StatusOr<std::unique_ptr<ModelShards>> ModelShards::Create(Backend& backend, Stream stream,
+                                                                 Model& model, Mesh& mesh,
+                                                                 const ShardOptions& options,
+                                                                 const OptimizerOptions& optimizer) {
+  std::unique_ptr<ModelShards> shards(new ModelShards(backend, stream, model, mesh));
+  FTUNE_RETURN_IF_ERROR(shards->Init(options, optimizer, true));
+  return shards;
+}
+
+std::unique_ptr<ModelShards> ModelShards::Single(Backend& backend, Stream stream, Model& model) {
+  auto mesh = std::make_unique<Mesh>();
+  std::unique_ptr<ModelShards> shards(new ModelShards(backend, stream, model, *mesh));
+  shards->own_mesh_ = std::move(mesh);
+  // One rank asks nothing of anybody.
+  [[maybe_unused]] const absl::Status status = shards->Init(ShardOptions(), OptimizerOptions(), false);
+  assert(status.ok());
+  return shards;
+}
+
+ModelShards::~ModelShards() {
+  if (&model_.hooks() == this) model_.set_hooks(nullptr);
+}
+
+absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptions& optimizer,
+                               bool place_values) {
+  FTUNE_ASSIGN_OR_RETURN(groups_, DataGroups::Create(*mesh_, options));
+  FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
+  const UpdateRules rules = MakeRules(optimizer);
+  Communicator& group = groups_.shards();
+  std::vector<std::vector<int64_t>> cuts;
+  for (const auto& block : model_.blocks()) cuts.push_back(CutTrainable(*block, rules, group.size()));
+  if (place_values) {
+    values_ = std::make_unique<ShardedValues>(backend_, stream_, model_, group, options, cuts);
+    FTUNE_RETURN_IF_ERROR(values_->Allocate());
+  }
+  gradients_ = std::make_unique<ShardedGradients>(backend_, stream_, model_, groups_, tensor_sums_, options,
+                                                  std::move(cuts));
+  model_.set_hooks(this);
+  return absl::OkStatus();
+}
+
+absl::Status ModelShards::AllocateGradients() { return gradients_->Allocate(); }
+
+absl::Status ModelShards::status() const {
+  FTUNE_RETURN_IF_ERROR(mesh_->status());
+  FTUNE_RETURN_IF_ERROR(groups_.status());
+  return tensor_sums_.status();
+}
+
+void ModelShards::BeginStep() { gradients_->BeginStep(); }
+
+absl::Status ModelShards::FinishGradients() {
+  gradients_->Finish();
+  return status();
+}
+
+void ModelShards::PublishValues() {
+  if (values_) values_->Publish();
+}
+
+void ModelShards::AddSquares(const Tensor& sum) {
+  for (auto& block : model_.blocks()) {
+    const ParameterStore& store = block->store();
+    for (const FlatRange& counted : CountedRangesOf(store)) {
+      const FlatRange part = Intersect(counted, store.owned());
+      if (part.count == 0) continue;
+      backend_.SumSquares(stream_, store.owned_gradients().Cols(part.begin - store.owned().begin, part.count),
+                          sum);
+    }
+  }
+}
+
+void ModelShards::SumOverShards(const Tensor& value) {
+  if (!backend_.computes()) return;
+  groups_.shards().Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
+  mesh_->axis(MeshAxis::kTensor).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
+}
+
+void ModelShards::SumOverData(const Tensor& value) {
+  if (!backend_.computes()) return;
+  mesh_->axis(MeshAxis::kData).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
+}
+
+int64_t ModelShards::AgreeOn(int64_t value) {
+  return mesh_->world().AllReduce(value, ReduceOp::kMax).value_or(value);
+}
+
+int64_t ModelShards::FromFirst(int64_t value) {
+  const Buffer buffer = {reinterpret_cast<std::byte*>(&value), 1, DType::kI64, stream_};
+  mesh_->world().Run(Call::Broadcast(buffer, 0)).IgnoreError();
+  return value;
+}
+
+std::optional<size_t> ModelShards::Lender(size_t block) const {
+  const bool borrows = model_.config().tied_head && block + 1 == model_.blocks().size();
+  return borrows ? std::optional<size_t>(0) : std::nullopt;
+}
+
+void ModelShards::Use(size_t block) {
+  if (const std::optional<size_t> lender = Lender(block)) values_->BeforeUse(*lender);
+  values_->BeforeUse(block);
+}
+
+void ModelShards::BeforeUse(size_t block, std::optional<size_t> next) {
+  if (!values_) return;
+  Use(block);
+  if (next) values_->Prefetch(*next);
+}
+
+void ModelShards::AfterUse(size_t block) {
+  if (!values_) return;
+  if (const std::optional<size_t> lender = Lender(block)) values_->AfterUse(*lender);
+  values_->AfterUse(block);
+}
+
+void ModelShards::BeforeFill(size_t block) {
+  if (!values_) return;
+  if (const std::optional<size_t> lender = Lender(block)) values_->BeforeUse(*lender);
+  values_->BeforeFill(block);
+}
+
+void ModelShards::AfterChange(size_t block) {
+  if (values_) values_->AfterChange(block);
+}
+
+void ModelShards::BeforeGradients(size_t block) {
+  const std::optional<size_t> lender = Lender(block);
+  if (lender && model_.blocks()[*lender]->store().has_trainable()) gradients_->Before(*lender);
+  if (model_.blocks()[block]->store().has_trainable()) gradients_->Before(block);
+}
+
+void ModelShards::AfterGradients(size_t block, bool last) {
+  if (model_.blocks()[block]->store().has_trainable()) gradients_->After(block, last);
+}
+
+}  // namespace ftune

@@ -1,0 +1,176 @@
+#include "engine/shard/sharded_gradients.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ftune {
+namespace {
+
+constexpr int64_t kBytes = sizeof(float);
+
+}  // namespace
+
+ShardedGradients::ShardedGradients(Backend& backend, Stream stream, Model& model, const DataGroups& groups,
+                                   TensorSums& tensor_sums, const ShardOptions& options,
+                                   std::vector<std::vector<int64_t>> cuts)
+    : backend_(backend),
+      stream_(stream),
+      model_(model),
+      groups_(groups),
+      tensor_sums_(tensor_sums),
+      options_(options),
+      cuts_(std::move(cuts)),
+      places_(model.blocks().size()),
+      share_at_(model.blocks().size()),
+      empty_shares_(model.blocks().size(), true) {
+  const size_t blocks = model.blocks().size();
+  for (size_t i = blocks; i-- > 0;) {
+    const int64_t bytes = model.blocks()[i]->store().trainable_size() * kBytes;
+    if (!by_block()) {
+      places_[i] = memory_.Reserve(bytes);
+      continue;
+    }
+    // Places are the same on all ranks.
+    share_at_[i] = shares_.Reserve(*std::max_element(cuts_[i].begin(), cuts_[i].end()) * kBytes);
+    Slot& slot = slots_[SlotOf(i, blocks, model.config().tied_head)];
+    slot.bytes = std::max(slot.bytes, bytes);
+  }
+  if (!by_block()) return;
+  for (Slot& slot : slots_) slot.at = memory_.Reserve(slot.bytes);
+  for (size_t i = 0; i < blocks; ++i) places_[i] = slots_[SlotOf(i, blocks, model.config().tied_head)].at;
+}
+
+ShardedGradients::~ShardedGradients() { Finish(); }
+
+absl::Status ShardedGradients::Allocate() {
+  const bool alone = groups_.shards().size() == 1 && groups_.copies().size() == 1;
+  Communicator& group = by_block() || groups_.copies().size() == 1 ? groups_.shards() : groups_.copies();
+  if (!alone) {
+    FTUNE_RETURN_IF_ERROR(
+        memory_.Allocate(backend_, group, by_block() ? Category::kCommunication : Category::kGradients));
+    FTUNE_RETURN_IF_ERROR(shares_.Allocate(backend_, groups_.shards(), Category::kGradients));
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    ParameterStore& store = model_.blocks()[i]->store();
+    if (!store.has_trainable()) continue;
+    if (alone) {
+      if (!store.flat_gradients().defined()) store.AllocateGradients(backend_, stream_);
+      continue;
+    }
+    const Tensor flat = memory_.At(places_[i], DType::kF32, store.trainable_size());
+    store.PlaceGradients(flat);
+    store.OwnGradients(by_block() ? shares_.At(share_at_[i], DType::kF32, store.owned().count)
+                                  : OwnIn(i, flat));
+  }
+  model_.BindAll();
+  return absl::OkStatus();
+}
+
+Tensor ShardedGradients::OwnIn(size_t block, const Tensor& flat) const {
+  const int rank = groups_.shards().rank();
+  return flat.Cols(Offsets(cuts_[block])[rank], cuts_[block][rank]);
+}
+
+void ShardedGradients::BeginStep() {
+  empty_shares_.assign(empty_shares_.size(), true);
+  bucket_begin_ = bucket_end_ = 0;
+  if (by_block()) return;
+  for (auto& block : model_.blocks()) {
+    if (block->store().has_trainable()) backend_.Zero(stream_, block->store().flat_gradients());
+  }
+}
+
+void ShardedGradients::Before(size_t block) {
+  if (!by_block()) return;
+  Slot& slot = slots_[SlotOf(block, places_.size(), model_.config().tied_head)];
+  Absorb(slot);
+  if (slot.block == block) return;
+  assert(!slot.block);
+  slot.block = block;
+  backend_.Zero(stream_, model_.blocks()[block]->store().flat_gradients());
+}
+
+void ShardedGradients::After(size_t block, bool last) {
+  const ParameterStore& store = model_.blocks()[block]->store();
+  if (!by_block()) {
+    if (!last) return;
+    tensor_sums_.Reduce(stream_, store);
+    ReduceWhole(block);
+    return;
+  }
+  tensor_sums_.Reduce(stream_, store);
+  Slot& slot = slots_[SlotOf(block, places_.size(), model_.config().tied_head)];
+  assert(slot.block == block);
+  slot.leaving = true;
+  slot.last = last;
+  slot.direct = empty_shares_[block];
+  empty_shares_[block] = false;
+  slot.scattered = StartScatter(block, store.flat_gradients(),
+                                slot.direct ? store.owned_gradients() : OwnIn(block, store.flat_gradients()));
+}
+
+Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const Tensor& out) {
+  if (!backend_.computes()) return {};
+  return groups_.shards().Start(
+      Call::ReduceScatter(BufferOf(stream_, flat), BufferOf(stream_, out), cuts_[block]));
+}
+
+void ShardedGradients::StartCopiesSum(const Tensor& part) {
+  if (!backend_.computes() || groups_.copies().size() == 1) return;
+  sums_.push_back(groups_.copies().Start(Call::AllReduce(BufferOf(stream_, part))));
+}
+
+void ShardedGradients::ReduceWhole(size_t block) {
+  const ParameterStore& store = model_.blocks()[block]->store();
+  if (groups_.shards().size() > 1) {
+    scattered_.push_back(
+        {block, StartScatter(block, store.flat_gradients(), OwnIn(block, store.flat_gradients()))});
+    SumCopiesUpTo(1);
+    return;
+  }
+  // Blocks lie in the order of backward: what is complete is one range.
+  bucket_end_ = places_[block] + store.trainable_size() * kBytes;
+  SumBuckets(false);
+}
+
+void ShardedGradients::SumCopiesUpTo(size_t left) {
+  while (scattered_.size() > left) {
+    // An error stays in the group.
+    scattered_.front().pending.Wait().IgnoreError();
+    StartCopiesSum(model_.blocks()[scattered_.front().block]->store().owned_gradients());
+    scattered_.pop_front();
+  }
+}
+
+void ShardedGradients::SumBuckets(bool all) {
+  const int64_t bucket = std::max<int64_t>(kBytes, options_.bucket_bytes / kBytes * kBytes);
+  while (bucket_begin_ < bucket_end_ && (all || bucket_end_ - bucket_begin_ >= bucket)) {
+    const int64_t bytes = std::min(bucket, bucket_end_ - bucket_begin_);
+    StartCopiesSum(memory_.At(bucket_begin_, DType::kF32, bytes / kBytes));
+    bucket_begin_ += bytes;
+  }
+}
+
+void ShardedGradients::Absorb(Slot& slot) {
+  if (!slot.leaving) return;
+  std::exchange(slot.scattered, {}).Wait().IgnoreError();
+  const ParameterStore& store = model_.blocks()[*slot.block]->store();
+  if (!slot.direct && store.owned().count > 0) {
+    backend_.Add(stream_, OwnIn(*slot.block, store.flat_gradients()), store.owned_gradients());
+  }
+  if (slot.last) StartCopiesSum(store.owned_gradients());
+  slot.leaving = false;
+  slot.block.reset();
+}
+
+void ShardedGradients::Finish() {
+  SumBuckets(true);
+  SumCopiesUpTo(0);
+  for (Slot& slot : slots_) Absorb(slot);
+  for (Pending& sum : std::exchange(sums_, {})) sum.Wait().IgnoreError();
+}
+
+}  // namespace ftune

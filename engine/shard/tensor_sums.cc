@@ -1,0 +1,45 @@
+#include "engine/shard/tensor_sums.h"
+
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/shard/arena.h"
+
+namespace ftune {
+
+absl::StatusOr<TensorSums> TensorSums::Create(Mesh& mesh, Model& model) {
+  TensorSums sums;
+  sums.axis_ = &mesh.axis(MeshAxis::kTensor);
+  std::set<int> sizes;
+  for (const auto& block : model.blocks()) {
+    for (const PartialRange& partial : PartialRangesOf(block->store())) sizes.insert(partial.replicas);
+  }
+  for (const int size : sizes) {
+    if (size <= 1 || size == sums.axis_->size()) continue;
+    std::vector<int> neighbours;
+    for (int i = 0; i < size; ++i) neighbours.push_back(sums.axis_->rank() / size * size + i);
+    FTUNE_ASSIGN_OR_RETURN(sums.parts_[size], sums.axis_->Split(neighbours));
+  }
+  return sums;
+}
+
+Communicator& TensorSums::GroupOf(int replicas) {
+  return replicas == axis_->size() ? *axis_ : *parts_.at(replicas);
+}
+
+void TensorSums::Reduce(Stream stream, const ParameterStore& store) {
+  for (const PartialRange& partial : PartialRangesOf(store)) {
+    if (partial.replicas <= 1) continue;
+    const Tensor part = store.flat_gradients().Cols(partial.range.begin, partial.range.count);
+    // An error stays in the group.
+    GroupOf(partial.replicas).Run(Call::AllReduce(BufferOf(stream, part))).IgnoreError();
+  }
+}
+
+absl::Status TensorSums::status() const {
+  for (const auto& [size, part] : parts_) FTUNE_RETURN_IF_ERROR(part->status());
+  return absl::OkStatus();
+}
+
+}  // namespace ftune
