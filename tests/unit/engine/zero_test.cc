@@ -353,6 +353,42 @@ TEST_CASE("what is saved from shards is what one rank saves; a writer that fails
   }
 }
 
+TEST_CASE("shards of slices: data times tensor gives the losses and norms of one rank") {
+  for (const bool lora : {false, true}) {
+    for (const bool sequence : {false, true}) {
+      TinyOptions options = Sgd();
+      options.lora = lora;
+      options.config.tied_head = !lora;
+      const RunPlan plan = Plan(options, 2, 2);
+      const RunResult want = TrainOnOne(plan);
+      for (const int zero : {0, 1, 2, 3}) {
+        CAPTURE(lora);
+        CAPTURE(sequence);
+        CAPTURE(zero);
+        options.sharding.zero = zero;
+        std::mutex mutex;
+        RunRanks({.tensor = 2, .data = 2}, [&](Mesh& mesh) {
+          const auto backend = MakeCpu();
+          TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), sequence), &mesh);
+          for (int step = 1; step <= plan.steps; ++step) {
+            int64_t trained = 0;
+            std::vector<Batch> own;
+            for (int m = 0; m < 4; ++m) {
+              trained += plan.batch(step, m).trained_tokens;
+              if (m % 2 == mesh.Coordinate(MeshAxis::kData)) own.push_back(plan.batch(step, m));
+            }
+            const StepOutput got = trainer.RunOf(trained, own, step, plan.learning_rate);
+            const std::lock_guard lock(mutex);
+            const StepOutput& expected = want.steps[step - 1];
+            CHECK(got.loss == doctest::Approx(expected.loss).epsilon(kTolerance));
+            CHECK(got.grad_norm == doctest::Approx(expected.grad_norm).epsilon(kTolerance));
+          }
+        });
+      }
+    }
+  }
+}
+
 // Collectives between ranks of one thread each, whose order tells which is dropped.
 class DroppingTransport final : public Transport {
  public:
