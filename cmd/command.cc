@@ -3,10 +3,25 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <new>
 
 #include "base/error.h"
 
 namespace ftune {
+
+absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return UserError(ExitCode::kDoesNotFit,
+                     {.message = "out of memory",
+                      .hint = "lower data.sequence_len or train.micro_batch_size, set "
+                              "memory.activation_checkpointing: full, or use an adapter"});
+  } catch (const std::filesystem::filesystem_error& error) {
+    return DataError({.file = error.path1().string(), .message = error.code().message()});
+  }
+}
 
 int ReportError(const absl::Status& status, bool json) {
   const int exit = ExitCodeOf(status);

@@ -44,6 +44,9 @@ void AddTokenize(CLI::App& app, Invocation& invocation);
 void AddTemplate(CLI::App& app, Invocation& invocation);
 void AddRecipe(CLI::App& app, Invocation& invocation);
 
+// Runs, with what it throws (memory that cannot be had, a file system's fault) as a status.
+absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run);
+
 // Prints a failure (on standard error, or as JSON on standard output) and gives the exit code.
 int ReportError(const absl::Status& status, bool json);
 

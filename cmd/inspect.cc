@@ -101,7 +101,7 @@ absl::StatusOr<CommandResult> RunStreamed(const Options& options, const Invocati
                 RenderSample(sample, *data.tokenizer, UseColour(stdout)).c_str());
     std::printf("data: streamed, so its samples, tokens and packs are not known beforehand\n");
   } else if (options.batches > 0) {
-    StreamedBatches batches(stream.input(), ToStreamOptions(recipe));
+    StreamedBatches batches(stream.input(), ToStreamOptions(recipe, /*data_rank=*/0));
     FTUNE_ASSIGN_OR_RETURN(result.json["batches"], StepsJson(batches, options.batches));
   }
   result.json["dropped"] = stream.report().dropped;  // so far

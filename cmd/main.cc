@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -33,19 +31,6 @@ absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
                        .hint = meant ? StrCat("did you mean ", *meant, "?") : "see 'ftune --help'"});
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<CommandResult> RunCommand(const Invocation& invocation) {
-  try {
-    return invocation.run();
-  } catch (const std::bad_alloc&) {
-    return UserError(ExitCode::kDoesNotFit,
-                     {.message = "out of memory",
-                      .hint = "lower data.sequence_len or train.micro_batch_size, set "
-                              "memory.activation_checkpointing: full, or use an adapter"});
-  } catch (const std::filesystem::filesystem_error& error) {
-    return DataError({.file = error.path1().string(), .message = error.code().message()});
-  }
 }
 
 }  // namespace
@@ -88,7 +73,7 @@ int main(int argc, char** argv) {
     return ftune::ReportError(status, invocation.json);
   }
 
-  const absl::StatusOr<ftune::CommandResult> result = ftune::RunCommand(invocation);
+  const absl::StatusOr<ftune::CommandResult> result = ftune::RunGuarded(invocation.run);
   if (!result.ok()) return ftune::ReportError(result.status(), invocation.json);
   if (invocation.json) {
     std::printf("%s\n", result->json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());

@@ -79,12 +79,12 @@ absl::Status RunData::VisitDropped(const DroppedVisitor& visit) const {
 
 AuditReport RunData::Audit() const { return {train->report.audit, stop_ids, *tokenizer}; }
 
-absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe) const {
-  return DataPlan::Create(train, ToPlanOptions(recipe));
+absl::StatusOr<DataPlan> RunData::TrainPlan(const Recipe& recipe, int data_rank) const {
+  return DataPlan::Create(train, ToPlanOptions(recipe, data_rank));
 }
 
-absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe) const {
-  return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe));
+absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe, int data_rank) const {
+  return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe, data_rank));
 }
 
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,

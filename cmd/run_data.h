@@ -40,8 +40,10 @@ struct RunData {
   // The rows of training and evaluation that were dropped or cut; each once, whichever side it would be on.
   absl::Status VisitDropped(const DroppedVisitor& visit) const;
   AuditReport Audit() const;  // of the training data
-  absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe) const;
-  absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe) const;  // evaluation is not null
+  // What a rank of the mesh's data axis gets.
+  absl::StatusOr<DataPlan> TrainPlan(const Recipe& recipe, int data_rank = 0) const;
+  absl::StatusOr<DataPlan> EvaluationPlan(const Recipe& recipe,
+                                          int data_rank = 0) const;  // evaluation is not null
 };
 
 // From prepared data, or prepared now; streamed data is left alone. Datasets of the hub are looked up, and

@@ -34,6 +34,10 @@ absl::Status CannotMake(const fs::path& folder, const std::string& why) {
 
 }  // namespace
 
+fs::path RunPaths::rank_log(int attempt, int rank) const {
+  return ranks() / StrCat("attempt-", attempt) / StrCat("rank-", rank, ".log");
+}
+
 absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) {
   const RunPaths paths(folder);
   std::error_code error;
@@ -68,7 +72,9 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
 }
 
 absl::Status RunFolder::Clear() {
-  for (const fs::path& entry : RunEntries(paths_)) {
+  std::vector<fs::path> entries = RunEntries(paths_);
+  if (lock_ >= 0) entries.push_back(paths_.ranks());
+  for (const fs::path& entry : entries) {
     std::error_code error;
     fs::remove_all(entry, error);
     if (error) return CannotMake(entry, error.message());

@@ -21,6 +21,8 @@ struct RunPaths {
   std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
+  std::filesystem::path ranks() const { return folder / "ranks"; }
+  std::filesystem::path rank_log(int attempt, int rank) const;
   // One of the two while it is written.
   std::filesystem::path incomplete() const { return folder / ".incomplete"; }
 
@@ -33,6 +35,8 @@ class RunFolder {
   // Makes the folder and changes nothing else in it. One that has a run already is refused, unless `force`.
   // One that another process writes to, or that has a recipe.yaml which no run wrote, is refused always.
   static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force);
+  // The folder that the process which started this one has taken, and keeps for as long as this one lives.
+  static RunFolder Adopt(const std::filesystem::path& folder) { return RunFolder(RunPaths(folder), -1); }
   RunFolder(RunFolder&& other) noexcept : paths_(std::move(other.paths_)), lock_(other.lock_) {
     other.lock_ = -1;
   }
@@ -41,7 +45,8 @@ class RunFolder {
 
   const RunPaths& paths() const { return paths_; }
 
-  // Removes what an earlier run wrote here, and nothing else. Called once the new run is known to start.
+  // Removes what an earlier run wrote here, and nothing else; where it is adopted not the ranks' logs, which
+  // are this run's. Called once the new run is known to start.
   absl::Status Clear();
 
  private:

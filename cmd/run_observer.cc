@@ -5,13 +5,21 @@
 
 namespace ftune {
 
+void RunObserver::FirstStep() {
+  if (!on_first_step_) return;
+  on_first_step_();
+  on_first_step_ = nullptr;
+}
+
 void RunObserver::OnStep(const StepReport& report) {
-  log_.Step(report);
+  FirstStep();
+  if (log_ != nullptr) log_->Step(report);
   progress_.Step(report);
 }
 
 void RunObserver::OnSkip(const SkipReport& report) {
-  log_.Skip(report);
+  FirstStep();
+  if (log_ != nullptr) log_->Skip(report);
   progress_.Skip(report);
 }
 
@@ -20,7 +28,7 @@ absl::Status RunObserver::OnEval(const EvalReport& report) {
   if (answers_) {
     FTUNE_ASSIGN_OR_RETURN(answers, answers_());
   }
-  log_.Eval(report, answers);
+  if (log_ != nullptr) log_->Eval(report, answers);
   progress_.Eval(report);
   for (const PromptAnswer& answer : answers) {
     progress_.Say(StrCat("  > ", answer.prompt, "\n  ", answer.text));

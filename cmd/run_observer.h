@@ -1,4 +1,4 @@
-// Sends what a run reports to its log and to the display, and acts on its evaluations.
+// Sends what a run reports to its log and to the display, and acts on its steps and evaluations.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@ namespace ftune {
 
 class RunObserver final : public TrainObserver {
  public:
-  RunObserver(RunLog& log, Progress& progress) : log_(log), progress_(progress) {}
+  // `log` is null on ranks that keep none.
+  RunObserver(RunLog* log, Progress& progress) : log_(log), progress_(progress) {}
 
   // Asked at each evaluation.
   using Answers = std::function<absl::StatusOr<std::vector<PromptAnswer>>()>;
@@ -21,15 +22,21 @@ class RunObserver final : public TrainObserver {
   // Called at each evaluation that is the best so far.
   void set_on_best(std::function<absl::Status(int64_t step)> on_best) { on_best_ = std::move(on_best); }
 
+  // Called once, when a step is done.
+  void set_on_first_step(std::function<void()> on_first_step) { on_first_step_ = std::move(on_first_step); }
+
   void OnStep(const StepReport& report) override;
   void OnSkip(const SkipReport& report) override;
   absl::Status OnEval(const EvalReport& report) override;
 
  private:
-  RunLog& log_;
+  void FirstStep();
+
+  RunLog* log_;
   Progress& progress_;
   Answers answers_;
   std::function<absl::Status(int64_t)> on_best_;
+  std::function<void()> on_first_step_;
 };
 
 }  // namespace ftune

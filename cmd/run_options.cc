@@ -209,10 +209,23 @@ std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& ste
 
 }  // namespace
 
-absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides) {
+absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
+                                        const std::optional<RankEnvironment>& launched) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(path, overrides));
   FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
-  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(), .has_cuda = false}));
+  if (loaded.recipe.launch.kind == LaunchKind::kEnv && !launched) {
+    ErrorDetail detail = loaded.At("launch.kind");
+    detail.found = "env, but no RANK in the environment";
+    detail.expected =
+        "a launcher, such as torchrun, that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
+        "MASTER_PORT";
+    detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
+    return UsageError(std::move(detail));
+  }
+  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(),
+                                         .has_cuda = false,
+                                         .ranks = launched ? launched->world_size : 0,
+                                         .ranks_per_host = launched ? launched->local_world_size : 0}));
   return loaded;
 }
 
@@ -278,7 +291,21 @@ AuditLimits ToAuditLimits(const AuditSection& audit) {
           .min_trained_tokens = audit.min_trained_tokens};
 }
 
-DataPlanOptions ToPlanOptions(const Recipe& recipe) {
+MeshShape ToMeshShape(const ParallelSection& parallel) {
+  return {.tensor = static_cast<int>(*parallel.tensor),
+          .context = static_cast<int>(*parallel.context),
+          .data = static_cast<int>(*parallel.data),
+          .pipeline = static_cast<int>(*parallel.pipeline)};
+}
+
+ShardOptions ToShardOptions(const ParallelSection& parallel) {
+  return {.zero = static_cast<int>(parallel.zero),
+          .shard_size = static_cast<int>(parallel.shard_size.value_or(0)),
+          .bucket_bytes = parallel.bucket_size,
+          .persistence_threshold = parallel.persistence_threshold};
+}
+
+DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank) {
   return {.seed = static_cast<uint64_t>(recipe.train.seed),
           .sequence_len = recipe.data.sequence_len,
           .packing = recipe.data.packing,
@@ -286,6 +313,8 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe) {
           .mix = recipe.data.mix == DataMix::kInterleave ? MixOrder::kInterleave : MixOrder::kConcat,
           .global_batch_size = *recipe.train.global_batch_size,
           .micro_batch_size = *recipe.train.micro_batch_size,
+          .rank = data_rank,
+          .ranks = *recipe.parallel.data,
           .num_epochs = recipe.train.num_epochs,
           .max_steps = recipe.train.max_steps};
 }
@@ -294,13 +323,15 @@ BadRows ToBadRows(OnBadRow on_bad_row) {
   return on_bad_row == OnBadRow::kSkip ? BadRows::kSkip : BadRows::kError;
 }
 
-StreamOptions ToStreamOptions(const Recipe& recipe) {
+StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank) {
   return {.seed = static_cast<uint64_t>(recipe.train.seed),
           .window = {.window = recipe.data.streaming_window,
                      .capacity = recipe.data.sequence_len,
                      .packing = recipe.data.packing,
                      .global_batch_size = *recipe.train.global_batch_size},
-          .slice = {.micro_batch_size = *recipe.train.micro_batch_size}};
+          .slice = {.micro_batch_size = *recipe.train.micro_batch_size,
+                    .rank = data_rank,
+                    .ranks = *recipe.parallel.data}};
 }
 
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter) {

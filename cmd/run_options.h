@@ -16,19 +16,27 @@
 #include "data/source/dataset.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
+#include "engine/shard/shard_options.h"
 #include "engine/train/trainer.h"
+#include "parallel/launch/rank_environment.h"
+#include "parallel/mesh.h"
 
 namespace ftune {
 
-// Read, checked, resolved for this machine; what this version cannot do is refused.
-absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides);
+// Read, checked, resolved for this machine; what this version cannot do is refused. `launched`: by whom this
+// process was started as a rank, if it was.
+absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
+                                        const std::optional<RankEnvironment>& launched = std::nullopt);
 
 // Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
 AuditLimits ToAuditLimits(const AuditSection& audit);
-DataPlanOptions ToPlanOptions(const Recipe& recipe);
-StreamOptions ToStreamOptions(const Recipe& recipe);
+MeshShape ToMeshShape(const ParallelSection& parallel);
+ShardOptions ToShardOptions(const ParallelSection& parallel);
+// For a rank of the mesh's data axis.
+DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank);
+StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank);
 BadRows ToBadRows(OnBadRow on_bad_row);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;

@@ -7,7 +7,7 @@
 
 namespace ftune {
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(bool announces) : announces_(announces) {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
@@ -28,6 +28,7 @@ void StopSignal::Wait() {
     if (signal <= 0) continue;
     if (received_ != 0) _exit(128 + signal);
     received_ = signal;
+    if (!announces_) continue;
     std::fputs("\nftune: stopping after this microbatch, then saving; a second signal ends at once\n",
                stderr);
   }

@@ -11,7 +11,8 @@ namespace ftune {
 // own thread.
 class StopSignal {
  public:
-  StopSignal();
+  // `announces`: says on standard error what a signal does.
+  explicit StopSignal(bool announces);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
@@ -22,6 +23,7 @@ class StopSignal {
  private:
   void Wait();
 
+  bool announces_;
   sigset_t signals_{};
   sigset_t before_{};
   std::atomic<int> received_{0};

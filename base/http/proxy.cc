@@ -1,6 +1,5 @@
 #include "base/http/proxy.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -87,13 +86,6 @@ absl::StatusOr<Proxy> ParseProxy(const Variable& variable) {
 }
 
 }  // namespace
-
-EnvironmentReader ProcessEnvironment() {
-  return [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-  };
-}
 
 absl::StatusOr<std::optional<Proxy>> ProxyFor(const Url& url, const EnvironmentReader& environment) {
   const std::optional<Variable> except = FirstOf({"no_proxy", "NO_PROXY"}, environment);

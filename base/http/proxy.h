@@ -1,18 +1,14 @@
 // Proxies and certificates as environment variables name them, the way curl and Python's clients read them.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/environment.h"
 #include "base/http/url.h"
 
 namespace ftune {
-
-// The value of an environment variable; nothing where it is unset or empty.
-using EnvironmentReader = std::function<std::optional<std::string>(const char* name)>;
-EnvironmentReader ProcessEnvironment();
 
 struct Proxy {
   std::string host;

@@ -198,6 +198,17 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.precision.loss_scale && r.precision.weights != WeightType::kFp16; },
        "has no effect without precision.weights: fp16",
        "remove it"},
+      {{"parallel.shard_size", "parallel.zero"},
+       [](const Recipe& r) { return r.parallel.shard_size && r.parallel.zero == 0; },
+       "has no effect without parallel.zero above 0",
+       "set parallel.zero, or remove it"},
+      {{"optimizer.name", "parallel.tensor"},
+       [](const Recipe& r) {
+         const OptimizerName name = r.optimizer.name;
+         return (name == OptimizerName::kMuon || name == OptimizerName::kAdafactor) && r.parallel.tensor != 1;
+       },
+       "muon and adafactor need whole matrices, which parallel.tensor shares out",
+       "choose adamw, adamw_8bit, lion or sgd, or use parallel.data and parallel.zero instead"},
       {{"parallel.sequence_parallel", "parallel.tensor"},
        [](const Recipe& r) { return r.parallel.sequence_parallel && r.parallel.tensor == 1; },
        "has no effect without parallel.tensor above 1",

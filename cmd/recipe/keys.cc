@@ -376,13 +376,24 @@ void AddParallel(KeyTable& table) {
   using S = ParallelSection;
   table.AddSection<S>(
       "parallel", "The mesh of ranks.", "data", Member(&Recipe::parallel),
-      {MakeField("data", &S::data, AutoOr(Ranks()),
-                 "Ranks that share the batch. auto: the ranks that the other axes leave."),
-       MakeField("tensor", &S::tensor, Ranks(), "Ranks that share each layer."),
-       MakeField("pipeline", &S::pipeline, Ranks(), "Stages that share the blocks."),
-       MakeField("context", &S::context, Ranks(), "Ranks that share each sequence."),
-       MakeField("zero", &S::zero, IntType(0, 3),
-                 "ZeRO stage: 1 shards the optimizer's state, 2 gradients too, 3 weights too."),
+      {MakeField(
+           "data", &S::data, AutoOr(Ranks()),
+           "Ranks that share the batch. auto, here or at one of the other axes: the ranks that the rest "
+           "leaves."),
+       MakeField("tensor", &S::tensor, AutoOr(Ranks()), "Ranks that share each layer."),
+       MakeField("pipeline", &S::pipeline, AutoOr(Ranks()), "Stages that share the blocks."),
+       MakeField("context", &S::context, AutoOr(Ranks()), "Ranks that share each sequence."),
+       MakeField(
+           "zero", &S::zero, IntType(0, 3),
+           "ZeRO stage: 1 shards the optimizer's state over the ranks of data, 2 gradients too, 3 weights "
+           "too."),
+       MakeField(
+           "shard_size", &S::shard_size, AutoOr(Ranks()),
+           "Ranks of data that ZeRO shards over; the shards are replicated over the others. auto: all."),
+       MakeField("bucket_size", &S::bucket_size, SizeType(),
+                 "Gradients that are reduced together while the backward pass runs."),
+       MakeField("persistence_threshold", &S::persistence_threshold, IntType(0),
+                 "ZeRO 3: parameters of at most so many elements stay whole on every rank."),
        MakeField("sequence_parallel", &S::sequence_parallel, BoolType(),
                  "Share norms and residuals too; with tensor > 1."),
        MakeField("schedule", &S::schedule,
@@ -467,13 +478,16 @@ void AddLaunch(KeyTable& table) {
        MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
        MakeField("hostfile", &S::hostfile, NullOr(Path()), "A DeepSpeed host file, instead of hosts."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
-                 "auto: its GPUs; on CPU the product of the axes that are set, 1 where none is."),
+                 "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
+                 "set, 1 "
+                 "where none is."),
        MakeField("threads", &S::threads, AutoOr(IntType(1, 65536)), "Per rank. auto: cores ÷ ranks."),
        MakeField("max_restarts", &S::max_restarts, IntType(0), "Restarts after a failure before giving up."),
        MakeField("min_hosts", &S::min_hosts, NullOr(Ranks()), "Go on while so many hosts are left."),
        MakeField("start_timeout", &S::start_timeout, DurationType(), "Longest wait until the first step."),
-       MakeField("step_timeout", &S::step_timeout, DurationType(),
-                 "Longest wait for others within a step.")});
+       MakeField("step_timeout", &S::step_timeout, DurationType(), "Longest wait for others within a step."),
+       MakeField("heartbeat_timeout", &S::heartbeat_timeout, DurationType(),
+                 "A rank that gives no sign of life for so long is given up.")});
 
   using L = SlurmSection;
   table.AddSection<L>(

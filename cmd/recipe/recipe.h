@@ -220,10 +220,13 @@ struct PrecisionSection {
 
 struct ParallelSection {
   Auto<int64_t> data;
-  int64_t tensor = 1;
-  int64_t pipeline = 1;
-  int64_t context = 1;
+  Auto<int64_t> tensor = 1;
+  Auto<int64_t> pipeline = 1;
+  Auto<int64_t> context = 1;
   int64_t zero = 0;
+  Auto<int64_t> shard_size;                 // stays empty where nothing is sharded
+  int64_t bucket_size = 25'000'000;         // bytes
+  int64_t persistence_threshold = 100'000;  // elements
   bool sequence_parallel = false;
   std::string schedule = "1f1b";  // a schedule's name, or a .csv file
   int64_t virtual_stages = 1;
@@ -280,6 +283,7 @@ struct LaunchSection {
   std::optional<int64_t> min_hosts;
   double start_timeout = 30 * 60;  // seconds
   double step_timeout = 10 * 60;   // seconds
+  double heartbeat_timeout = 30;   // seconds
   SlurmSection slurm;
 
   bool operator==(const LaunchSection&) const = default;

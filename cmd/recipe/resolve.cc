@@ -59,40 +59,116 @@ void ResolvePlace(Recipe& recipe, const Environment& environment) {
   Fill(launch.kind, has_hosts ? LaunchKind::kSsh : LaunchKind::kLocal);
 }
 
-// parallel.data and launch.ranks_per_host, from each other and the other axes.
-absl::Status ResolveMesh(LoadedRecipe& loaded) {
+// One axis of the mesh, as the recipe names it.
+struct Axis {
+  const char* name;
+  Auto<int64_t>* size;
+};
+
+std::string Describe(const std::vector<Axis>& axes) {
+  std::string text;
+  for (const Axis& axis : axes) {
+    if (*axis.size) StrAppend(text, text.empty() ? "" : " × ", axis.name, " ", **axis.size);
+  }
+  return text;
+}
+
+// The axis that the others leave ranks to, if one is auto. parallel.data is where nothing is said of it.
+absl::StatusOr<const Axis*> FindAutoAxis(LoadedRecipe& loaded, const std::vector<Axis>& axes) {
+  const Axis* found = nullptr;
+  for (const Axis& axis : axes) {
+    const bool given = loaded.places.contains(StrCat("parallel.", axis.name));
+    if (*axis.size) continue;
+    if (found != nullptr && !given) {
+      *axis.size = 1;
+    } else if (found != nullptr) {
+      ErrorDetail error = loaded.At(StrCat("parallel.", axis.name));
+      error.found = StrCat("auto, beside parallel.", found->name, ": auto");
+      error.expected = "one axis at most that is auto";
+      error.hint = "give a number for one of them";
+      return RecipeStatus({std::move(error)});
+    } else {
+      found = &axis;
+    }
+  }
+  return found;
+}
+
+// How many ranks there are: those that a launcher has started, or those that ftune is to start.
+struct Ranks {
+  int64_t total = 1;
+  int64_t per_host = 1;
+};
+
+absl::Status DoesNotMultiplyOut(const LoadedRecipe& loaded, const Environment& environment,
+                                const Ranks& ranks, const std::vector<Axis>& axes, int64_t product,
+                                const Axis* automatic) {
+  const LaunchSection& launch = loaded.recipe.launch;
+  ErrorDetail error;
+  if (environment.ranks > 0) {
+    error = {.file = "environment", .key = "WORLD_SIZE", .found = StrCat(environment.ranks)};
+  } else {
+    const size_t hosts = std::max<size_t>(1, launch.hosts.size());
+    error = loaded.At(launch.ranks_per_host ? "launch.ranks_per_host" : "launch.hosts");
+    error.found = StrCat(launch.ranks_per_host ? StrCat(ranks.per_host, " on ") : "", hosts,
+                         hosts == 1 ? " host" : " hosts");
+  }
+  error.expected = StrCat(automatic ? "a multiple of " : "", Describe(axes), " = ", product, " ranks");
+  error.hint =
+      automatic ? "change one of them" : "change one of them, or leave parallel.data out to have it derived";
+  return RecipeStatus({std::move(error)});
+}
+
+// The axes and launch.ranks_per_host, from each other.
+absl::Status ResolveMesh(LoadedRecipe& loaded, const Environment& environment) {
   ParallelSection& parallel = loaded.recipe.parallel;
   LaunchSection& launch = loaded.recipe.launch;
-  int64_t others = 1;
-  for (int64_t axis : {parallel.tensor, parallel.pipeline, parallel.context, parallel.data.value_or(1)}) {
-    others = axis > kMostRanks / others ? kMostRanks + 1 : others * axis;
+  const std::vector<Axis> axes = {{"tensor", &parallel.tensor},
+                                  {"pipeline", &parallel.pipeline},
+                                  {"context", &parallel.context},
+                                  {"data", &parallel.data}};
+  FTUNE_ASSIGN_OR_RETURN(const Axis* const automatic, FindAutoAxis(loaded, axes));
+  int64_t product = 1;
+  for (const Axis& axis : axes) {
+    const int64_t size = axis.size->value_or(1);
+    product = size > kMostRanks / product ? kMostRanks + 1 : product * size;
   }
-  const std::string axes =
-      StrCat("tensor ", parallel.tensor, " × pipeline ", parallel.pipeline, " × context ", parallel.context,
-             parallel.data ? StrCat(" × data ", *parallel.data) : "");
-  if (others > kMostRanks) {
+  if (product > kMostRanks) {
     ErrorDetail error = loaded.At("parallel.tensor");
     error.key = "parallel";
-    error.found = axes;
+    error.found = Describe(axes);
     error.expected = StrCat("at most ", kMostRanks, " ranks");
     return RecipeStatus({std::move(error)});
   }
-  const int64_t hosts = std::max<int64_t>(1, static_cast<int64_t>(launch.hosts.size()));
-  const int64_t per_host = launch.ranks_per_host.value_or((others + hosts - 1) / hosts);
-  const int64_t ranks = per_host * hosts;
-  const bool fits = parallel.data ? ranks == others : ranks % others == 0;
-  if (!fits) {
-    ErrorDetail error = loaded.At(launch.ranks_per_host ? "launch.ranks_per_host" : "launch.hosts");
-    error.found =
-        StrCat(launch.ranks_per_host ? StrCat(per_host, " on ") : "", hosts, hosts == 1 ? " host" : " hosts");
-    error.expected = StrCat(parallel.data ? "" : "a multiple of ", axes, " = ", others, " ranks");
-    error.hint = parallel.data ? "change one of them, or leave parallel.data out to have it derived"
-                               : "change one of them";
-    return RecipeStatus({std::move(error)});
+  Ranks ranks;
+  if (environment.ranks > 0) {
+    ranks.total = environment.ranks;
+    ranks.per_host = environment.ranks_per_host > 0 ? environment.ranks_per_host
+                                                    : launch.ranks_per_host.value_or(environment.ranks);
+  } else {
+    const int64_t hosts = std::max<int64_t>(1, static_cast<int64_t>(launch.hosts.size()));
+    ranks.per_host = launch.ranks_per_host.value_or((product + hosts - 1) / hosts);
+    ranks.total = ranks.per_host * hosts;
   }
-  launch.ranks_per_host = per_host;
-  Fill(parallel.data, ranks / others);
+  if (automatic ? ranks.total % product != 0 : ranks.total != product) {
+    return DoesNotMultiplyOut(loaded, environment, ranks, axes, product, automatic);
+  }
+  launch.ranks_per_host = ranks.per_host;
+  if (automatic) *automatic->size = ranks.total / product;
   return absl::OkStatus();
+}
+
+// parallel.shard_size, where ZeRO shards anything.
+absl::Status ResolveSharding(LoadedRecipe& loaded) {
+  ParallelSection& parallel = loaded.recipe.parallel;
+  if (parallel.zero == 0) return absl::OkStatus();
+  Fill(parallel.shard_size, *parallel.data);
+  if (*parallel.data % *parallel.shard_size == 0) return absl::OkStatus();
+  ErrorDetail error = loaded.At("parallel.shard_size");
+  error.found = StrCat(*parallel.shard_size);
+  error.expected = StrCat("a divisor of parallel.data, which is ", *parallel.data);
+  error.hint = "change one of them, or leave shard_size out to shard over all of them";
+  return RecipeStatus({std::move(error)});
 }
 
 }  // namespace
@@ -104,7 +180,8 @@ absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment) {
   ResolveEvaluation(recipe);
   ResolveOptimizer(recipe);
   ResolvePlace(recipe, environment);
-  FTUNE_RETURN_IF_ERROR(ResolveMesh(loaded));
+  FTUNE_RETURN_IF_ERROR(ResolveMesh(loaded, environment));
+  FTUNE_RETURN_IF_ERROR(ResolveSharding(loaded));
   Fill(recipe.launch.threads, std::max<int64_t>(1, environment.cores / *recipe.launch.ranks_per_host));
   return ResolveBatch(loaded, *recipe.parallel.data);
 }

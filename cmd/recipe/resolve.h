@@ -8,7 +8,9 @@ namespace ftune {
 
 struct Environment {
   int cores = 1;
-  bool has_cuda = false;  // a CUDA device that this build can train on
+  bool has_cuda = false;   // a CUDA device that this build can train on
+  int ranks = 0;           // that a launcher has started; 0: ftune is to start them
+  int ranks_per_host = 0;  // of those; 0: not known
 };
 
 // Replaces `auto` by values: sizes of the batch and the mesh, device and number formats, learning rate, …

@@ -179,6 +179,17 @@ Type<double> DurationType() {
       &FormatDuration);
 }
 
+Type<int64_t> SizeType() {
+  return PlainType<int64_t>(
+      "a size such as 25MB, 16KiB or 4096",
+      Json{{"type", {"string", "integer"}}, {"pattern", "^[0-9.]+ ?([kKmMgGtT]?i?[bB])?$"}, {"minimum", 1}},
+      [](const std::string& text) -> std::optional<int64_t> {
+        const std::optional<int64_t> bytes = ParseSize(text);
+        return bytes && *bytes > 0 ? bytes : std::nullopt;
+      },
+      &FormatSize);
+}
+
 Type<CountOrShare> CountOrShareType() {
   return PlainType<CountOrShare>(
       "a share from 0 to below 1, or a whole number of samples",

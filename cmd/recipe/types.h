@@ -68,6 +68,7 @@ Type<bool> BoolType();
 Type<int64_t> IntType(int64_t min, int64_t max = std::numeric_limits<int64_t>::max());
 Type<double> NumberType(Range range);
 Type<double> DurationType();  // seconds, above 0
+Type<int64_t> SizeType();     // bytes, above 0
 Type<CountOrShare> CountOrShareType();
 // A map of variables for a chat template: names, which `reserved` gives none of, and any YAML values.
 Type<Json> VariablesType(std::function<bool(std::string_view)> reserved);

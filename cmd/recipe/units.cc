@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "base/strings.h"
 
@@ -112,6 +113,16 @@ std::optional<int64_t> ParseSize(std::string_view text) {
     return static_cast<int64_t>(bytes);
   }
   return std::nullopt;
+}
+
+std::string FormatSize(int64_t bytes) {
+  constexpr std::string_view kNames[] = {"", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  while (bytes > 0 && bytes % 1000 == 0 && unit + 1 < std::size(kNames)) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return StrCat(bytes, kNames[unit]);
 }
 
 }  // namespace ftune

@@ -24,5 +24,7 @@ std::string FormatDuration(double seconds);
 
 // Bytes: "5GB" (1000³), "500MB", "16KiB" (1024), "1.5GiB", "4096", "12B".
 std::optional<int64_t> ParseSize(std::string_view text);
+// In the largest unit of 1000ⁿ that it is a multiple of; reads back equal.
+std::string FormatSize(int64_t bytes);
 
 }  // namespace ftune

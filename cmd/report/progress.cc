@@ -9,7 +9,10 @@
 namespace ftune {
 
 Progress::Progress(std::FILE* out, Verbosity verbosity)
-    : out_(out), verbosity_(verbosity), terminal_(isatty(fileno(out)) != 0) {}
+    : Progress(out, verbosity, isatty(fileno(out)) != 0) {}
+
+Progress::Progress(std::FILE* out, Verbosity verbosity, bool terminal)
+    : out_(out), verbosity_(verbosity), terminal_(terminal) {}
 
 Progress::~Progress() {
   if (line_drawn_) std::fputc('\n', out_);

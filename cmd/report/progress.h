@@ -15,6 +15,8 @@ enum class Verbosity { kQuiet, kNormal, kVerbose };
 class Progress {
  public:
   Progress(std::FILE* out, Verbosity verbosity);
+  // `terminal`: whether what is written ends up on one.
+  Progress(std::FILE* out, Verbosity verbosity, bool terminal);
   ~Progress();
 
   void Step(const StepReport& report);

@@ -35,8 +35,7 @@ enum AdapterSlot { kQkvAdapter, kOutputAdapter };
 LinearSite QkvSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   const ModuleNames& names = c.architecture->names;
   const std::string prefix = LayerPrefix(c, layer);
-  LinearSite site = {
-      .inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
+  LinearSite site = {.inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
   if (!names.fused_qkv.empty()) {
     site.parts = {{StrCat(prefix, names.fused_qkv), QkvDimension(c, axis.position()), c.qkv_bias}};
   } else {
@@ -88,8 +87,8 @@ AttentionLayer::AttentionLayer(const ModelConfig& c, int64_t layer, const Tensor
     key_norm_.emplace(StrCat(prefix, names.key_norm), c, kv_size_, shape_.kv_heads, heads, policy, store);
   }
   if (!names.attention_post_norm.empty()) {
-    post_norm_.emplace(StrCat(prefix, names.attention_post_norm), c, c.hidden_size, 1, axis.tokens(),
-                        policy, store);
+    post_norm_.emplace(StrCat(prefix, names.attention_post_norm), c, c.hidden_size, 1, axis.tokens(), policy,
+                       store);
   }
 }
 
@@ -288,7 +287,8 @@ void AttentionLayer::BackwardInput(const Context& context, const Tensor& dy, Sav
     if (dnormed_needed) norm_.BackwardWeight(context, dnormed, saved[kX], saved[kStats]);
   } else {
     saved[kDQkv] = dqkv;
-    saved[kDNormed] = dnormed;
+    // Without the other ranks' rows, of which it is a view.
+    saved[kDNormed] = axis_.sequence_parallel() && dnormed.defined() ? Copy(context, dnormed) : dnormed;
   }
   if (dx_needed) norm_.BackwardInput(context, dnormed, saved[kX], saved[kStats], dy);
 }

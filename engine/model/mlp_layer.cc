@@ -29,8 +29,7 @@ enum AdapterSlot { kInnerAdapter = MlpLayer::kFirstAdapter, kDownAdapter };
 LinearSite InnerSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   const ModuleNames& names = c.architecture->names;
   const std::string prefix = LayerPrefix(c, layer);
-  LinearSite site = {
-      .inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
+  LinearSite site = {.inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
   if (!names.fused_gate_up.empty()) {
     site.parts = {{StrCat(prefix, names.fused_gate_up), GateUpDimension(c, axis.position()), c.mlp_bias}};
     return site;
@@ -56,14 +55,14 @@ MlpLayer::MlpLayer(const ModelConfig& c, int64_t layer, const TensorAxis& axis, 
       gated_(c.architecture->has_gate()),
       activation_(c.activation),
       intermediate_size_(IntermediateDimension(c, axis.position()).local_size()),
-      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.mlp_norm), c, c.hidden_size, 1,
-            axis.tokens(), policy, store),
+      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.mlp_norm), c, c.hidden_size, 1, axis.tokens(),
+            policy, store),
       inner_(InnerSite(c, layer, axis), policy, store),
       down_(DownSite(c, layer, axis), policy, store) {
   const std::string_view post_norm = c.architecture->names.mlp_post_norm;
   if (!post_norm.empty()) {
     post_norm_.emplace(StrCat(LayerPrefix(c, layer), post_norm), c, c.hidden_size, 1, axis.tokens(), policy,
-                        store);
+                       store);
   }
 }
 
@@ -183,14 +182,15 @@ void MlpLayer::BackwardInput(const Context& context, const Tensor& dy, Saved& sa
     RecomputeScope recompute(context.backend);
     saved[kNormed] = norm_.Forward(context, saved[kX], &saved[kStats]);
   }
-  const Tensor dnormed = inner_.BackwardInput(
-      context, inner, NewActivation(context, tokens, dy.cols()), saved.adapters[kInnerAdapter]);
+  const Tensor dnormed = inner_.BackwardInput(context, inner, NewActivation(context, tokens, dy.cols()),
+                                              saved.adapters[kInnerAdapter]);
   if (with_weights) {
     AddInnerGradients(context, inner, saved);
     norm_.BackwardWeight(context, dnormed, saved[kX], saved[kStats]);
     saved[kNormed] = saved[kInner] = Tensor();
   } else {
-    saved[kDNormed] = dnormed;
+    // Without the other ranks' rows, of which it is a view.
+    saved[kDNormed] = axis_.sequence_parallel() ? Copy(context, dnormed) : dnormed;
   }
   norm_.BackwardInput(context, dnormed, saved[kX], saved[kStats], dy);
   if (with_weights) saved[kX] = saved[kStats] = Tensor();

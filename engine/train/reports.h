@@ -20,7 +20,7 @@ struct StepReport {
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double tokens_per_second = 0.0;
-  double flops_per_second = 0.0;  // useful work; recomputation is not counted
+  double flops_per_second = 0.0;  // useful work of all ranks; recomputation is not counted
   MemoryUse memory;               // at the step's peak
 };
 

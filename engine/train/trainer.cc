@@ -16,6 +16,13 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Over a group's ranks; where it has failed, which the next step finds, this rank's own.
+template <class T>
+T SumOver(Communicator& group, T value) {
+  const absl::StatusOr<T> sum = group.AllReduce(value);
+  return sum.ok() ? *sum : value;
+}
+
 absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_rate) {
   return UserError(
       ExitCode::kNotFinite,
@@ -155,11 +162,12 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.learning_rate = input.learning_rate;
   report.grad_norm = output.grad_norm;
   for (const Batch& batch : input.microbatches) report.tokens += batch.used_tokens;
+  report.tokens = SumOver(step_.shards().mesh().axis(MeshAxis::kData), report.tokens);
   report.trained_tokens = input.trained_tokens;
   report.step_seconds = seconds;
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  report.flops_per_second = flops / seconds;
+  report.flops_per_second = SumOver(step_.shards().mesh().world(), flops) / seconds;
   report.memory = backend_.ledger().peak();
   observer_.OnStep(report);
 }

@@ -15,6 +15,15 @@ absl::Status MismatchError(int rank, const CallSignature& call, int other, const
        .hint = "this is a fault of ftune: please report it with the recipe"});
 }
 
+absl::Status CountMismatchError(int rank, int64_t taken, int other, int64_t sent) {
+  return UserError(ExitCode::kRankFailed,
+                   {.key = StrCat("rank ", rank),
+                    .message = "the ranks do not make the same calls",
+                    .found = StrCat(sent, " elements that rank ", other, " sends in an all_to_all"),
+                    .expected = StrCat(taken),
+                    .hint = "this is a fault of ftune: please report it with the recipe"});
+}
+
 absl::Status TimeoutError(int missing, const CallSignature& call, absl::Duration waited) {
   return UserError(
       ExitCode::kTimeout,

@@ -20,7 +20,7 @@ namespace {
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size)
-      : size_(size), here_(size, false), calls_(size, nullptr), mail_(size * size) {}
+      : size_(size), here_(size, false), calls_(size, nullptr), signatures_(size), mail_(size * size) {}
 
   int size() const { return size_; }
 
@@ -44,11 +44,12 @@ class ThreadGroup {
     {
       const std::lock_guard lock(mutex_);
       calls_[rank] = &call;
+      signatures_[rank] = call.signature();
     }
     FTUNE_RETURN_IF_ERROR(Barrier(rank, call, timeout));
     for (int other = 0; other < size_; ++other) {
-      if (calls_[other]->signature() == call.signature()) continue;
-      const absl::Status error = MismatchError(rank, call.signature(), other, calls_[other]->signature());
+      if (signatures_[other] == signatures_[rank]) continue;
+      const absl::Status error = MismatchError(rank, signatures_[rank], other, signatures_[other]);
       Abort(error);
       return status();
     }
@@ -140,6 +141,7 @@ class ThreadGroup {
   std::vector<bool> here_;  // at the barrier of this round
   uint64_t round_ = 0;
   std::vector<const Call*> calls_;
+  std::vector<CallSignature> signatures_;  // apart: a rank that fails takes its call away
   std::vector<Mail> mail_;
   std::map<std::vector<int>, std::shared_ptr<ThreadGroup>> parts_;
   std::vector<std::weak_ptr<ThreadGroup>> all_parts_;
@@ -240,11 +242,8 @@ class ThreadTransport final : public Transport {
     for (int other = 0; other < size(); ++other) {
       const Call& source = group_->call(other);
       if (source.counts[rank_] != call.out_counts[other]) {
-        const absl::Status error = UserError(
-            ExitCode::kRankFailed,
-            {.key = StrCat("rank ", rank_),
-             .found = StrCat(source.counts[rank_], " elements that rank ", other, " sends in an all_to_all"),
-             .expected = StrCat(call.out_counts[other])});
+        const absl::Status error =
+            CountMismatchError(rank_, call.out_counts[other], other, source.counts[rank_]);
         group_->Abort(error);
         return group_->status();
       }

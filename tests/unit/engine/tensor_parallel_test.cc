@@ -6,10 +6,16 @@
 #include <map>
 #include <thread>
 
+#include "base/error.h"
+#include "engine/format/lora_files.h"
+#include "engine/format/model_tensors.h"
+#include "engine/format/peft.h"
+#include "engine/format/tensor_slice.h"
 #include "engine/model/tensor_split.h"
 #include "engine/shard/tensor_ranges.h"
 #include "engine/train/generate.h"
 #include "parallel/comm/thread_transport.h"
+#include "tests/unit/base/temp_folder.h"
 #include "tests/unit/engine/tiny.h"
 
 namespace ftune::testing {
@@ -377,6 +383,156 @@ TEST_CASE("tensor parallel: sizes that cannot split a model are refused with tho
   CHECK(message(3).find("intermediate_size") != std::string::npos);
   config.intermediate_size = 96;
   CHECK(CheckTensorSplit(config, 3).ok());
+}
+
+TEST_CASE("tensor parallel: meta counts what each rank allocates") {
+  using Mode = RecomputePolicy::Mode;
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    for (const bool lora : {false, true}) {
+      for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+        for (const bool sequence : {false, true}) {
+          TinyOptions options;
+          options.config = Divisible(config);
+          options.lora = lora;
+          options.step.recompute = {mode, 2};
+          RunRanks(4, [&](Communicator& comm) {
+            const auto peak = [&](Backend& backend, const TensorAxis& axis) {
+              TinyTrainer trainer(backend, options, axis);
+              trainer.Run(Batches());
+              return backend.ledger().peak();
+            };
+            auto cpu = MakeCpu();
+            auto meta = MakeMeta();
+            const AxisPosition position = {comm.rank(), comm.size()};
+            CHECK(peak(*cpu, TensorAxis(comm, sequence)) == peak(*meta, TensorAxis(position, sequence)));
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: a rank takes its slice of a file's tensor") {
+  // Two heads of four rows, interleaved as in GGUF.
+  std::vector<float> values(8 * 6);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  SourceTensor tensor = {
+      .name = "w", .shape = {8, 6}, .bytes = std::as_bytes(std::span(values)), .file = "f"};
+  for (const int64_t heads : {0, 2}) {
+    tensor.interleaved_heads = heads;
+    std::vector<float> ordered(values.size());
+    CopySourceTensor(tensor, reinterpret_cast<std::byte*>(ordered.data()));
+    for (int rank = 0; rank < 2; ++rank) {
+      ParameterStore store({rank, 2});
+      const Dimension cut_heads({{.parts = 2, .part_size = 4}}, {rank, 2});
+      const Dimension cut_inputs({{.parts = 6}}, {rank, 2});
+      for (const auto& dims : {std::vector<Dimension>{cut_heads, 6}, std::vector<Dimension>{8, cut_inputs}}) {
+        const Parameter& p = store.Declare("w", dims, Placement::Replicate(), DType::kF32, false, false);
+        std::vector<std::byte> copied;
+        const auto slice = SliceForRank(tensor, p, true, copied);
+        REQUIRE(slice.ok());
+        CHECK(copied.empty() == dims[0].sharded());  // rows are taken from where they are
+        std::vector<float> got(p.size());
+        CopySourceTensor(*slice, reinterpret_cast<std::byte*>(got.data()));
+        CHECK(got == SliceOf(p, ordered));
+      }
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: quantised weights are cut on blocks, or refused") {
+  TinyOptions options;
+  options.lora = true;
+  options.config.hidden_size = 64;
+  options.config.num_heads = 8;
+  options.config.head_dim = 16;
+  options.config.intermediate_size = 256;
+  for (const DType dtype : {DType::kInt8, DType::kNF4}) {
+    options.quantize = dtype;
+    const RankResult single = RunSingle(options, Batches());
+    for (const bool sequence : {false, true}) {
+      const Comparison c = Compare(options, Batches(), 2, sequence, single);
+      // The second quantisation of scales, to 8 bits, sees other scales in a slice than in the whole.
+      CHECK(c.gradient_error <= (dtype == DType::kInt8 ? kTolerance : 0.02));
+      CHECK(c.loss_error <= (dtype == DType::kInt8 ? 1e-6 : 1e-3));
+      CHECK(c.replicas_equal);
+    }
+  }
+  // o_proj's 128 inputs on four ranks are half a block each.
+  std::vector<float> values(64 * 128);
+  const SourceTensor tensor = {
+      .name = "o_proj", .shape = {64, 128}, .bytes = std::as_bytes(std::span(values)), .file = "f"};
+  ParameterStore store({1, 4});
+  const Parameter& p = store.Declare("o_proj", {64, Dimension({{.parts = 128}}, {1, 4})},
+                                     Placement::Replicate(), DType::kNF4, false, false);
+  std::vector<std::byte> copied;
+  const absl::Status status = SliceForRank(tensor, p, true, copied).status();
+  CHECK(ExitCodeOf(status) == static_cast<int>(ExitCode::kUsage));
+  CHECK(status.message().find("parallel.tensor") != std::string::npos);
+  CHECK(status.message().find("o_proj") != std::string::npos);
+}
+
+std::vector<std::vector<float>> Filled(const std::vector<OutputTensor>& tensors) {
+  std::vector<std::vector<float>> all;
+  for (const OutputTensor& tensor : tensors) {
+    int64_t count = 1;
+    for (const int64_t dim : tensor.shape) count *= dim;
+    CHECK(tensor.dtype == DType::kF32);
+    all.emplace_back(count);
+    CHECK(tensor.fill(std::as_writable_bytes(std::span(all.back())).data()).ok());
+  }
+  return all;
+}
+
+TEST_CASE("tensor parallel: what is written is whole, and adapters are read into slices") {
+  std::vector<TinyOptions> variants = AdapterOptions();
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    variants.emplace_back().config = config;
+    variants.back().lora = true;
+  }
+  for (TinyOptions options : variants) {
+    options.config = Divisible(options.config);
+    const auto targets = LoraTargets::Resolve(options.lora_options, options.config);
+    REQUIRE(targets.ok());
+    auto backend = MakeCpu();
+    TinyTrainer single(*backend, options);
+    Model& model = *single.model;
+    const auto weights = Filled(ModelTensors(*backend, Stream(), model, DType::kF32, nullptr));
+    const auto adapter_tensors = AdapterTensors(*backend, Stream(), model, *targets);
+    const auto adapter = Filled(adapter_tensors);
+    // A tied head's adapter cannot be merged into the embedding.
+    const bool mergeable = !(options.config.tied_head && targets->ChangesEnds());
+    const auto merged =
+        mergeable ? Filled(ModelTensors(*backend, Stream(), model, DType::kF32, &*targets)) : weights;
+    const TempFolder folder;
+    REQUIRE(WritePeftAdapter(folder.path(), {.lora = options.lora_options}, adapter_tensors).ok());
+
+    for (const int ranks : {2, 4}) {
+      RunRanks(ranks, [&](Communicator& comm) {
+        auto own = MakeCpu();
+        TinyTrainer trainer(*own, options, TensorAxis(comm, false));
+        for (Parameter* p : trainer.model->parameters()) {
+          if (p->trainable) own->Zero(Stream(), p->value);
+        }
+        const auto opened = OpenPeftAdapter(folder.path());
+        REQUIRE(opened.ok());
+        const absl::Status read =
+            LoadLoraWeights(*own, Stream(), trainer.model->parameters(), *targets, *opened);
+        CHECK_MESSAGE(read.ok(), std::string(read.message()));
+        CHECK(Filled(ModelTensors(*own, Stream(), *trainer.model, DType::kF32, nullptr)) == weights);
+        CHECK(Filled(AdapterTensors(*own, Stream(), *trainer.model, *targets)) == adapter);
+        if (!mergeable) return;
+        const auto got = Filled(ModelTensors(*own, Stream(), *trainer.model, DType::kF32, &*targets));
+        for (size_t i = 0; i < merged.size(); ++i) {
+          double difference = 0;
+          for (size_t j = 0; j < merged[i].size(); ++j) {
+            difference = std::max(difference, std::abs(static_cast<double>(got[i][j]) - merged[i][j]));
+          }
+          CHECK(difference <= 1e-5);
+        }
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -42,6 +42,24 @@ TEST_CASE("embedding gradients add up in order of the tokens") {
   }
 }
 
+TEST_CASE("a table of some rows of a larger one gives zeros for the others, and takes no gradient of them") {
+  Device device(3);
+  const std::vector<int32_t> ids = {2, 0, 5, 9, 4, 5};
+  const Tensor whole = device.Random(10, 33, 1);
+  const Tensor table = whole.Rows(3, 3);  // ids 3, 4 and 5
+  const Tensor out = device.Filled(6, 33, 7.0f, 2);
+  device.backend.EmbeddingForward({}, device.Ints(ids), table, 3, out);
+  const Tensor dy = device.Random(6, 33, 2, 4);
+  const Tensor dtable = device.Filled(3, 33, 0.0f), dwhole = device.Filled(10, 33, 0.0f);
+  device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 3, dtable);
+  device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 0, dwhole);
+  for (int64_t t = 0; t < 6; ++t) {
+    const bool has = ids[t] >= 3 && ids[t] < 6;
+    CHECK(SameBits(out.Rows(t, 1), has ? whole.Rows(ids[t], 1) : device.Filled(1, 33, 0.0f)));
+  }
+  CHECK(SameBits(dtable, dwhole.Rows(3, 3)));
+}
+
 TEST_CASE("gathering and scattering rows") {
   Device device;
   const Tensor from = device.Random(6, 33, 1, 5);

@@ -166,6 +166,49 @@ TEST_CASE("sizes that were given must multiply out") {
         "1000000000 × parallel.data 1000000 is too large a batch, expected at most 1000000000");
 }
 
+TEST_CASE("any axis may be auto") {
+  const Recipe tensor = Resolved("parallel: {data: 2, tensor: auto}\nlaunch: {ranks_per_host: 8}\n");
+  CHECK(tensor.parallel.tensor == 4);
+  // What is said of data alone is said of one axis too many.
+  CHECK(Resolved("parallel: {tensor: auto}\nlaunch: {ranks_per_host: 3}\n").parallel.tensor == 3);
+  CHECK(Resolved("parallel: {tensor: auto}\nlaunch: {ranks_per_host: 3}\n").parallel.data == 1);
+  CHECK(Resolved("parallel: {tensor: auto}\n").parallel.tensor == 1);
+  CHECK(ResolveError("parallel: {tensor: auto, context: auto}\n") ==
+        "dir/my.run.yaml:3: error: parallel.context: found auto, beside parallel.tensor: auto, expected one "
+        "axis "
+        "at most that is auto; give a number for one of them");
+  CHECK(ResolveError("parallel: {tensor: auto, data: auto}\n").find("parallel.data: found auto") !=
+        std::string::npos);
+}
+
+TEST_CASE("the ranks that a launcher has started") {
+  const Recipe data = Resolved("parallel: {tensor: 2}\n", {.cores = 8, .ranks = 8, .ranks_per_host = 4});
+  CHECK(data.parallel.data == 4);
+  CHECK(data.launch.ranks_per_host == 4);
+  CHECK(data.launch.threads == 2);
+  LoadedRecipe loaded = Load("parallel: {data: 2}\n");
+  const absl::Status status = Resolve(loaded, {.cores = 4, .ranks = 3});
+  CHECK(ExitCodeOf(status) == 2);
+  CHECK(status.message() ==
+        "environment: error: WORLD_SIZE: found 3, expected tensor 1 × pipeline 1 × context 1 × data 2 = 2 "
+        "ranks; "
+        "change one of them, or leave parallel.data out to have it derived");
+}
+
+TEST_CASE("sharding") {
+  CHECK_FALSE(Resolved("parallel: {data: 4}\n").parallel.shard_size.has_value());
+  CHECK(Resolved("parallel: {data: 4, zero: 1}\n").parallel.shard_size == 4);
+  CHECK(Resolved("parallel: {data: 4, zero: 3, shard_size: 2}\n").parallel.shard_size == 2);
+  CHECK(
+      ResolveError("parallel: {data: 4, zero: 3, shard_size: 3}\n") ==
+      "dir/my.run.yaml:3: error: parallel.shard_size: found 3, expected a divisor of parallel.data, which is "
+      "4; change one of them, or leave shard_size out to shard over all of them");
+  CHECK(LoadError("parallel: {shard_size: 2}\n").find("parallel.zero above 0") != std::string::npos);
+  CHECK(LoadError("parallel: {tensor: 2}\noptimizer: {name: muon}\n").find("optimizer.name: muon and") !=
+        std::string::npos);
+  CHECK(LoadError("parallel: {tensor: 2}\n") == "");
+}
+
 TEST_CASE("the mesh") {
   const Recipe axes = Resolved("parallel: {tensor: 2, pipeline: 2}\n");
   CHECK(axes.launch.ranks_per_host == 4);
@@ -318,20 +361,19 @@ std::string Unavailable(const std::string& more) {
 }
 
 TEST_CASE("what this version does not have is refused by name") {
-  CHECK(Unavailable("parallel: {tensor: 2}\n") ==
-        "dir/my.run.yaml:3: error: parallel.tensor: this version of ftune does not have this value; found 2, "
-        "expected 1; "
-        "one rank uses all cores");
-  for (const std::string text : {"memory: {offload: parameters}", "parallel: {data: 2}",
+  CHECK(Unavailable("parallel: {pipeline: 2}\n") ==
+        "dir/my.run.yaml:3: error: parallel.pipeline: this version of ftune does not have this value; found "
+        "2, expected 1; use parallel.data or parallel.tensor");
+  for (const std::string text : {"memory: {offload: parameters}", "parallel: {pipeline: auto}",
                                  "parallel: {pipeline: 2}",       "parallel: {context: 2}",
-                                 "parallel: {zero: 1}",           "parallel: {schedule: gpipe}",
+                                 "parallel: {stages: [1]}",       "parallel: {schedule: gpipe}",
                                  "parallel: {compression: int8}", "parallel: {virtual_stages: 2}",
                                  "checkpoint: {save_steps: 5}",   "checkpoint: {saves_per_epoch: 5}",
                                  "checkpoint: {keep_last: 5}",    "checkpoint: {stop_after: 5m}",
                                  "checkpoint: {async: false}",    "launch: {kind: ssh}",
                                  "launch: {kind: slurm}",         "launch: {hosts: [a]}",
                                  "launch: {hostfile: a}",         "launch: {device: cuda}",
-                                 "launch: {ranks_per_host: 2}",   "launch: {slurm: {nodes: 2}}",
+                                 "launch: {max_restarts: 2}",     "launch: {slurm: {nodes: 2}}",
                                  "log: {tensorboard: true}",      "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
@@ -348,7 +390,8 @@ TEST_CASE("what this version has passes, before and after it is resolved") {
       "adapter: {target_modules: [q_proj], use_dora: true, use_rslora: true, loraplus_lr_ratio: 2, "
       "modules_to_save: [lm_head], rank_pattern: {q_proj: 2}}\ntrain: {max_steps: 3}\nprecision: {weights: "
       "bf16}\n"
-      "memory: {activation_checkpointing: selective}\noptimizer: {name: sgd}\nlaunch: {threads: 2}\n");
+      "memory: {activation_checkpointing: selective}\noptimizer: {name: sgd}\nlaunch: {threads: 2, "
+      "ranks_per_host: 4}\nparallel: {data: 2, tensor: auto, zero: 2, sequence_parallel: true}\n");
   CHECK(CheckAvailable(loaded).message() == "");
   REQUIRE(Resolve(loaded, {.cores = 2}).ok());
   CHECK(CheckAvailable(loaded).message() == "");

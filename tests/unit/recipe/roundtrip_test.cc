@@ -107,11 +107,12 @@ Recipe Full() {
                  .gradients = GradientType::kFp32,
                  .loss_scale = 65536};
   r.parallel = {.data = 2,
-                .tensor = 2,
                 .pipeline = 2,
                 .context = 2,
                 .zero = 3,
-                .sequence_parallel = true,
+                .shard_size = 2,
+                .bucket_size = 4096,
+                .persistence_threshold = 0,
                 .schedule = "my schedule.csv",
                 .virtual_stages = 2,
                 .stages = std::vector<int64_t>{8, 8, 7, 0},
@@ -131,6 +132,7 @@ Recipe Full() {
               .min_hosts = 1,
               .start_timeout = 0.1,
               .step_timeout = 90061,
+              .heartbeat_timeout = 1.5,
               .slurm = {.partition = "p",
                         .account = "1",
                         .time = "04:00:00",
@@ -171,6 +173,10 @@ TEST_CASE("a recipe written and read is the same") {
   streamed.data.streaming_window = 77;
   streamed.train.max_steps = 3;
   CheckRoundTrip(streamed);
+  Recipe tensor = Minimal();
+  tensor.parallel.tensor = 2;
+  tensor.parallel.sequence_parallel = true;
+  CheckRoundTrip(tensor);
   Recipe split = Minimal();
   split.data.split_turns = false;
   CheckRoundTrip(split);
@@ -184,7 +190,8 @@ TEST_CASE(
     const bool excluded = key.name == "data.eval" || key.name.starts_with("data.streaming") ||
                           key.name == "data.split_turns" || key.name == "train.evals_per_epoch" ||
                           key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
-                          key.name == "checkpoint.save_steps" || key.name == "launch.hostfile" ||
+                          key.name == "checkpoint.save_steps" || key.name == "parallel.tensor" ||
+                          key.name == "parallel.sequence_parallel" || key.name == "launch.hostfile" ||
                           key.name == "precision.gradients" || key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
@@ -219,6 +226,7 @@ TEST_CASE("the written form") {
             "\n  train: [{path: d.jsonl, name: null, split: null, revision: null, format: auto, weight: 1, "
             "epochs: null, max_samples: null, columns: {}, roles: {}}]\n") != std::string::npos);
   CHECK(yaml.find("\n  start_timeout: 30m\n") != std::string::npos);
+  CHECK(yaml.find("\n  bucket_size: 25MB\n") != std::string::npos);
   CHECK(yaml.find("\n  slurm:\n    partition: null\n") != std::string::npos);
 }
 

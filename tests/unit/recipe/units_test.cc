@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "cmd/recipe/nearest.h"
 
@@ -83,6 +84,15 @@ TEST_CASE("sizes") {
   for (const char* text : {"", "GB", "-5GB", "5G", "5XB", "5GB5", "1e3", "99999999TiB"}) {
     CAPTURE(text);
     CHECK_FALSE(ParseSize(text).has_value());
+  }
+}
+
+TEST_CASE("sizes written") {
+  CHECK(FormatSize(25'000'000) == "25MB");
+  CHECK(FormatSize(4096) == "4096");
+  CHECK(FormatSize(0) == "0");
+  for (const int64_t bytes : std::vector<int64_t>{1, 999, 1000, 1500, 2'000'000'000'000, 123'456'000}) {
+    CHECK(ParseSize(FormatSize(bytes)) == bytes);
   }
 }
 

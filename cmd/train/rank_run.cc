@@ -1,0 +1,349 @@
+#include "cmd/train/rank_run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/lr_range_test.h"
+#include "cmd/model_session.h"
+#include "cmd/report/hub_progress.h"
+#include "cmd/run_observer.h"
+#include "cmd/save_result.h"
+#include "cmd/train/train_checks.h"
+#include "engine/adapter/loraplus.h"
+#include "engine/format/quantized_weights.h"
+#include "engine/train/trainer.h"
+#include "parallel/launch/join_world.h"
+
+namespace ftune {
+namespace {
+
+constexpr int kMostRanksShown = 64;
+
+bool Leads(const RankStart& start) { return !start.environment || start.environment->rank == 0; }
+
+Verbosity VerbosityOf(const Invocation& invocation, const RankStart& start) {
+  return Leads(start) ? invocation.verbosity() : Verbosity::kQuiet;
+}
+
+nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const MemoryUse& memory,
+                                  const MeshShape& mesh) {
+  int64_t total = 0, trainable = 0;
+  for (const Parameter* p : model.parameters()) {
+    total += p->size();
+    if (p->trainable) trainable += p->size();
+  }
+  return {{"parameters", total},
+          {"trainable_parameters", trainable},
+          {"total_steps", total_steps},
+          {"memory", ToJson(memory)},
+          {"ranks", mesh.ranks()},
+          {"mesh",
+           {{"tensor", mesh.tensor},
+            {"context", mesh.context},
+            {"data", mesh.data},
+            {"pipeline", mesh.pipeline}}}};
+}
+
+// The recipe as it must be on all ranks: their hosts may have other numbers of cores.
+std::string CommonRecipe(Recipe recipe) {
+  recipe.launch.threads.reset();
+  recipe.launch.ranks_per_host.reset();
+  return ToYaml(recipe);
+}
+
+}  // namespace
+
+RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, const RankStart& start,
+                 LoadedRecipe loaded)
+    : options_(options),
+      json_(invocation.json),
+      start_(start),
+      loaded_(std::move(loaded)),
+      progress_(stderr, VerbosityOf(invocation, start), start.on_terminal),
+      hub_(HubProgress(VerbosityOf(invocation, start))),
+      paths_(*loaded_.recipe.output_dir) {}
+
+absl::StatusOr<CommandResult> RankRun::Run() {
+  absl::StatusOr<CommandResult> result = RunRecipe();
+  if (result.ok()) return result;
+  const absl::Status status = loaded_.Placed(std::move(result).status());
+  // The others shall not wait for this one.
+  if (mesh_) mesh_->world().Abort(status);
+  return status;
+}
+
+absl::StatusOr<CommandResult> RankRun::RunRecipe() {
+  FTUNE_RETURN_IF_ERROR(JoinMesh());
+  if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
+  FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
+  FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
+  stop_.emplace(/*announces=*/leads());  // before the device starts its threads
+  FTUNE_RETURN_IF_ERROR(PrepareModel());
+  if (options_.lr_range_test) return TestLearningRates();
+  return Train();
+}
+
+absl::Status RankRun::JoinMesh() {
+  const LaunchSection& launch = recipe().launch;
+  const auto seconds = [](double value) { return absl::Seconds(value); };
+  World world{.communicator = MakeSingleCommunicator(), .host_of_rank = {0}};
+  if (start_.environment) {
+    FTUNE_ASSIGN_OR_RETURN(world, JoinWorld({.environment = *start_.environment,
+                                             .start_timeout = seconds(launch.start_timeout),
+                                             .heartbeat_timeout = seconds(launch.heartbeat_timeout),
+                                             .recipe = CommonRecipe(recipe())}));
+  }
+  FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
+  mesh_->set_timeout(seconds(launch.start_timeout));
+  if (mesh_->shape().ranks() > 1) DescribeMesh();
+  if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {
+    progress_.Say("parallel.zero has no effect with one rank of parallel.data");
+  }
+  return absl::OkStatus();
+}
+
+void RankRun::DescribeMesh() {
+  const MeshShape& shape = mesh_->shape();
+  progress_.Say(StrCat("mesh: ", shape.ranks(), " ranks of ", *recipe().launch.threads,
+                       *recipe().launch.threads == 1 ? " thread, " : " threads, ", shape.Describe()));
+  if (shape.ranks() <= kMostRanksShown) {
+    progress_.Say(shape.Table(static_cast<int>(*recipe().launch.ranks_per_host)));
+  }
+}
+
+absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
+  const bool first = !start_.environment || start_.environment->local_rank == 0;
+  if (first) FTUNE_RETURN_IF_ERROR(work());
+  FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
+  return first ? absl::OkStatus() : work();
+}
+
+absl::Status RankRun::PrepareFolder() {
+  if (start_.supervised) {
+    folder_.emplace(RunFolder::Adopt(paths().folder));
+    return absl::OkStatus();
+  }
+  FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(paths().folder, options_.force));
+  folder_.emplace(std::move(created));
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::PrepareSources() {
+  FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
+  data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
+  FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
+  if (mesh_->shape().ranks() > 1) {
+    model_plan_.options.ranks = {.mesh = mesh_.get(),
+                                 .sharding = ToShardOptions(recipe().parallel),
+                                 .optimizer = ToOptimizerOptions(recipe())};
+  }
+  const RunData& data = data_->run();
+  if (data.added) {
+    model_plan_.options.growth = {
+        .rows = data.added->rows(), .known = data.added->known, .ids = data.added->ids};
+    model_plan_.options.tokenizer_folder = data.tokenizer_folder->path();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::PrepareModel() {
+  backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
+  FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
+  model_.files.chat_template = data_->run().own_template;
+  NameBase();
+  FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model));
+  const std::optional<AddedTokens>& added = data_->run().added;
+  if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));
+  if (model_.quantize) progress_.Say(DescribeQuantized());
+  if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
+    const AdapterSection& adapter = *recipe().adapter;
+    const double peak = *recipe().optimizer.learning_rate;
+    SetLoraPlusRates(model_.model->parameters(),
+                     {.ratio = *adapter.loraplus_lr_ratio,
+                      .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
+  }
+  FTUNE_RETURN_IF_ERROR(MakeOptimizer());
+  if (model_.shards) return model_.shards->AllocateGradients();
+  model_.model->AllocateGradients(*backend_, Stream());
+  return absl::OkStatus();
+}
+
+// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
+void RankRun::NameBase() {
+  const ModelSection& model = recipe().model;
+  if (model_plan_.model_path != model.here || model.path == model.here) return;
+  model_.files.name = model.path;
+  model_.files.revision = model.revision.value_or("");
+}
+
+absl::Status RankRun::MakeOptimizer() {
+  const OptimizerOptions options = ToOptimizerOptions(recipe());
+  if (recipe().memory.offload == Offload::kNone) {
+    optimizer_ = std::make_unique<Optimizer>(*backend_, Stream(), *model_.model, options);
+    return absl::OkStatus();
+  }
+  FTUNE_ASSIGN_OR_RETURN(optimizer_, Optimizer::CreateOffloaded(*backend_, Stream(), *model_.model, options,
+                                                                {.disk = {.folder = paths().folder}}));
+  if (const StateDisk* disk = optimizer_->disk()) {
+    progress_.Say(absl::StrFormat("optimizer states: %.1f MiB in %s (%s)",
+                                  static_cast<double>(disk->file_bytes()) / (1 << 20),
+                                  paths().folder.string(), disk->method()));
+  } else {
+    progress_.Say("memory.offload: this optimizer keeps nothing, so nothing is moved");
+  }
+  return absl::OkStatus();
+}
+
+std::string RankRun::DescribeQuantized() const {
+  const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+  constexpr double kMiB = 1 << 20;
+  std::string text = absl::StrFormat("quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
+                                     std::string(QuantizationName(model_.quantize)), weights.count,
+                                     static_cast<double>(weights.source_bytes) / kMiB,
+                                     static_cast<double>(weights.bytes) / kMiB);
+  if (weights.twice > 0) {
+    StrAppend(text, "; ", weights.twice, " were quantised in the file already and are rounded a second time");
+  }
+  return text;
+}
+
+void RankRun::WarnOfWarmup(const LrOptions& rate) {
+  if (rate.warmup_steps < rate.total_steps || rate.total_steps == 0) return;
+  progress_.Say(absl::StrFormat(
+      "warning: the warm-up of %d steps is as long as the run of %d steps: the learning rate never "
+      "reaches %g; lower optimizer.warmup_steps",
+      rate.warmup_steps, rate.total_steps, rate.peak));
+}
+
+absl::StatusOr<CommandResult> RankRun::Train() {
+  const RunData& data = data_->run();
+  StreamedData* const stream = data_->stream();
+  if (leads()) {
+    FTUNE_RETURN_IF_ERROR(folder_->Clear());
+    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(recipe())));
+    FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
+    if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
+    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
+    nlohmann::ordered_json facts =
+        StartFacts(*model_.model, data_->steps().total, backend_->ledger().current(), mesh_->shape());
+    facts.update(data_->Facts());
+    log_->Start(facts);
+    if (stream != nullptr) FTUNE_RETURN_IF_ERROR(stream->ListDropped(paths().dropped()));
+  }
+  RunObserver observer(log_.get(), progress_);
+  if (!data_->sampler().empty()) {
+    observer.set_answers([this] { return Answer(); });
+  }
+  // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
+  const bool keeps_best = recipe().train.early_stopping_patience.has_value();
+  if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
+  observer.set_on_first_step([this] { mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout)); });
+
+  const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  WarnOfWarmup(options.learning_rate);
+  const std::unique_ptr<BatchSource> batches =
+      data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
+  Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
+                  observer, model_.shards.get());
+  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
+  if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
+  return Finish(summary);
+}
+
+absl::Status RankRun::OnFirstRank(const std::function<absl::Status()>& read) {
+  return model_.shards ? model_.shards->OnFirstRank(read) : read();
+}
+
+absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
+  std::vector<PromptAnswer> answers;
+  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
+    FTUNE_ASSIGN_OR_RETURN(answers, data_->sampler().Answer(*backend_, Stream(), *model_.model));
+    return absl::OkStatus();
+  }));
+  return answers;
+}
+
+absl::Status RankRun::Save(int64_t step) {
+  // A large model takes longer to write than a step may.
+  mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
+  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
+    FTUNE_ASSIGN_OR_RETURN(saved_,
+                           SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
+    log_->Save(step, saved_);
+    return absl::OkStatus();
+  }));
+  mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
+  const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
+  if (!leads()) return CommandResult{.exit = exit};
+  const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
+  CommandResult result{.json = {{"run", paths().folder.string()},
+                                {"steps", summary.steps},
+                                {"loss", number(summary.loss)},
+                                {"eval_loss", number(summary.eval_loss)},
+                                {"exit", exit}},
+                       .exit = exit};
+  log_->End(summary.steps, result.json);
+  FTUNE_RETURN_IF_ERROR(log_->status());
+  SayEnd(summary);
+  if (!json_) std::printf("%s\n", saved_.c_str());
+  return result;
+}
+
+void RankRun::SayEnd(const TrainSummary& summary) {
+  const int64_t total = data_->steps().total;
+  if (StreamedData* stream = data_->stream()) {
+    progress_.Say(StrCat("data: ", DescribeStream(stream->report())));
+  }
+  if (summary.data_ended) {
+    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps, total));
+  }
+  if (recipe().train.early_stopping_patience && summary.best_loss) {
+    progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
+                                  summary.early     ? "no better evaluation: stopped early"
+                                  : summary.stopped ? "stopped"
+                                                    : "all steps done",
+                                  summary.best_step, *summary.best_loss));
+  }
+  if (!summary.stopped) {
+    progress_.Say(StrCat("done: ", saved_.string()));
+    return;
+  }
+  progress_.Say(absl::StrFormat(
+      "stopped by %s after step %d of %d; saved %s\nto go on from there: ftune train %s model.init_from=%s "
+      "output_dir=NEW",
+      stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total, saved_.string(),
+      options_.recipe, saved_.string()));
+}
+
+absl::StatusOr<CommandResult> RankRun::TestLearningRates() {
+  LrRangeTest test(progress_);
+  TrainerOptions trainer_options = ToTrainerOptions(recipe(), data_->steps());
+  trainer_options.learning_rate = LrRangeTest::Schedule();
+  trainer_options.learning_rate.total_steps = data_->steps().total;
+  trainer_options.eval_on_start = false;
+  const std::unique_ptr<BatchSource> batches = data_->MakeBatches(paths().audit());
+  Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, nullptr, trainer_options, test);
+  const absl::StatusOr<TrainSummary> summary =
+      trainer.Run([&] { return stop_->received() != 0 || test.diverged(); });
+  if (stop_->received() != 0) {
+    progress_.Say("stopped: the test was not finished, so nothing is suggested");
+    constexpr int kStopped = static_cast<int>(ExitCode::kPreempted);
+    return CommandResult{.json = {{"run", paths().folder.string()}, {"exit", kStopped}}, .exit = kStopped};
+  }
+  // At some rate the loss is no longer a number: the test ends there, as at any divergence.
+  if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))
+    return summary.status();
+  FTUNE_ASSIGN_OR_RETURN(const LrRangeResult result, test.Result());
+  return ReportRangeTest(result, paths().folder, json_);
+}
+
+}  // namespace ftune

@@ -1,0 +1,86 @@
+// A training run as one of its ranks makes it, which may be the only one.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "cmd/command.h"
+#include "cmd/recipe/load.h"
+#include "cmd/report/progress.h"
+#include "cmd/report/run_log.h"
+#include "cmd/run_folder.h"
+#include "cmd/stop_signal.h"
+#include "cmd/train/train_data.h"
+#include "cmd/train/train_options.h"
+#include "engine/format/loaded_model.h"
+#include "engine/optim/optimizer.h"
+#include "parallel/launch/rank_environment.h"
+#include "parallel/mesh.h"
+
+namespace ftune {
+
+// Who started this process as a rank.
+struct RankStart {
+  std::optional<RankEnvironment> environment;  // none: it is the only rank
+  bool supervised = false;                     // by an ftune, which has taken the run's folder
+  bool on_terminal = false;                    // what it writes to standard error ends up on one
+};
+
+// The first rank of the mesh alone writes: the run's folder, the log, progress, results. The others do the
+// same work in silence.
+class RankRun {
+ public:
+  RankRun(const TrainOptions& options, const Invocation& invocation, const RankStart& start,
+          LoadedRecipe loaded);
+
+  absl::StatusOr<CommandResult> Run();
+
+ private:
+  absl::StatusOr<CommandResult> RunRecipe();
+  const Recipe& recipe() const { return loaded_.recipe; }
+  bool leads() const { return mesh_->rank() == 0; }
+  const RunPaths& paths() const { return paths_; }
+
+  absl::Status JoinMesh();
+  // The first rank of each host does it first, so that the others find what it has made.
+  absl::Status InTurn(const std::function<absl::Status()>& work);
+  absl::Status PrepareSources();
+  absl::Status PrepareModel();
+  absl::Status MakeOptimizer();
+  absl::Status PrepareFolder();
+  void NameBase();
+  void DescribeMesh();
+  std::string DescribeQuantized() const;
+  void WarnOfWarmup(const LrOptions& rate);
+
+  absl::StatusOr<CommandResult> Train();
+  // Called by all ranks alike: the first one uses the whole model, of which the others give it what they
+  // have.
+  absl::Status OnFirstRank(const std::function<absl::Status()>& read);
+  absl::StatusOr<std::vector<PromptAnswer>> Answer();  // empty on the others
+  absl::Status Save(int64_t step);
+  absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
+  void SayEnd(const TrainSummary& summary);
+  absl::StatusOr<CommandResult> TestLearningRates();
+
+  const TrainOptions& options_;
+  bool json_;
+  RankStart start_;
+  LoadedRecipe loaded_;
+  Progress progress_;
+  HubReporter hub_;
+  RunPaths paths_;
+  std::unique_ptr<Mesh> mesh_;
+  std::optional<RunFolder> folder_;  // of the rank that leads
+  ModelPlan model_plan_;
+  std::unique_ptr<TrainData> data_;
+  std::optional<StopSignal> stop_;
+  std::unique_ptr<Backend> backend_;
+  LoadedModel model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<RunLog> log_;  // of the rank that leads
+  std::filesystem::path saved_;  // the result, once there is one
+};
+
+}  // namespace ftune

@@ -1,0 +1,178 @@
+#include "cmd/train/supervised_run.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/prepared_data.h"
+#include "cmd/report/hub_progress.h"
+#include "cmd/run_data.h"
+#include "cmd/run_options.h"
+#include "cmd/train/rank_report.h"
+#include "cmd/train/train_checks.h"
+#include "parallel/launch/core_shares.h"
+#include "parallel/launch/random_token.h"
+#include "parallel/launch/rank_environment.h"
+#include "parallel/launch/tcp_store_server.h"
+
+namespace ftune {
+namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
+constexpr int kAttempt = 1;
+
+bool IsGood(int wait_status) {
+  constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
+  return WIFEXITED(wait_status) && (WEXITSTATUS(wait_status) == 0 || WEXITSTATUS(wait_status) == kPreempted);
+}
+
+// Whether the error says that another rank is to blame: then it is no first cause.
+bool BlamesAnother(const absl::Status& status, int rank) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  const int exit = ExitCodeOf(status);
+  const bool of_ranks =
+      exit == static_cast<int>(ExitCode::kRankFailed) || exit == static_cast<int>(ExitCode::kTimeout);
+  return detail && of_ranks && detail->key.starts_with("rank ") && detail->key != StrCat("rank ", rank);
+}
+
+// What a rank said of its failure, if it came to that.
+std::optional<absl::Status> ReportedError(const RankEnd& end) {
+  const std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(end.report);
+  if (!report || report->ok()) return std::nullopt;
+  return report->status();
+}
+
+// The first that failed by itself; where each blames another one (which was stopped, say), the first to say
+// so.
+const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (IsGood(end.wait_status) || end.was_told) continue;
+    const std::optional<absl::Status> error = ReportedError(end);
+    if (!error || !BlamesAnother(*error, end.rank)) return &end;
+    if (first == nullptr) first = &end;
+  }
+  return first;
+}
+
+}  // namespace
+
+SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded)
+    : options_(options),
+      verbosity_(invocation.verbosity()),
+      loaded_(std::move(loaded)),
+      ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
+      paths_(*loaded_.recipe.output_dir),
+      progress_(stderr, verbosity_) {}
+
+absl::StatusOr<CommandResult> SupervisedRun::Run() {
+  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Create(paths_.folder, options_.force));
+  const absl::Status prepared = Prepare();
+  if (!prepared.ok()) return loaded_.Placed(prepared);
+  return RunRanks();
+}
+
+absl::Status SupervisedRun::Prepare() {
+  const int cores = static_cast<int>(AllowedCores().size());
+  if (ranks_ > cores) {
+    progress_.Say(StrCat("warning: ", ranks_, " ranks share ", cores, cores == 1 ? " core" : " cores",
+                         ", which is slower than as many ranks as cores"));
+  }
+  LoadedRecipe loaded = loaded_;  // the ranks find out by themselves what only the model can tell
+  loaded.recipe.launch.threads = std::max(1, cores);
+  const HubReporter hub = HubProgress(verbosity_);
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded, hub));
+  FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
+  // Without a folder for prepared data each rank prepares its own.
+  if (PreparedFolder(recipe().data.prepared_path).empty()) return absl::OkStatus();
+  return LoadRunData(loaded, model_plan, hub, progress_).status();
+}
+
+std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(kAttempt, rank); }
+
+std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& prefix) const {
+  const std::vector<std::vector<int>> cores = ShareCores(AllowedCores(), ranks_);
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  std::vector<RankCommand> commands;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    RankCommand command{
+        .arguments = {"ftune", "train", options_.recipe},
+        .environment = {StrCat("RANK=", rank), StrCat("LOCAL_RANK=", rank), StrCat("WORLD_SIZE=", ranks_),
+                        StrCat("LOCAL_WORLD_SIZE=", ranks_), StrCat("MASTER_ADDR=", kLoopback),
+                        StrCat("MASTER_PORT=", port), "TORCHELASTIC_USE_AGENT_STORE=1",
+                        StrCat(kStorePrefixVariable, "=", prefix),
+                        StrCat(kSupervisedVariable, "=", terminal ? kSupervisedOnTerminal : "1")},
+        .cores = cores[rank],
+        .shares_output = rank == 0};
+    std::vector<std::string>& arguments = command.arguments;
+    arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
+    arguments.push_back(StrCat("launch.threads=", *recipe().launch.threads));
+    if (verbosity_ == Verbosity::kQuiet) arguments.push_back("--quiet");
+    if (verbosity_ == Verbosity::kVerbose) arguments.push_back("--verbose");
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+absl::StatusOr<CommandResult> SupervisedRun::RunRanks() {
+  std::vector<std::filesystem::path> files;
+  for (int rank = 0; rank < ranks_; ++rank) files.push_back(LogOf(rank));
+  std::error_code ignored;  // what cannot be removed cannot be written either
+  std::filesystem::remove_all(paths_.ranks(), ignored);
+  FTUNE_ASSIGN_OR_RETURN(RankOutput output, RankOutput::Create(files, stderr, isatty(STDERR_FILENO) != 0));
+  SupervisorOptions options;
+  options.good.push_back(static_cast<int>(ExitCode::kPreempted));
+  Supervisor supervisor(options, [&](int rank, std::string_view bytes) { output.Take(rank, bytes); });
+  const std::string prefix = StrCat(RandomToken(), "/");
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<TcpStoreServer> store,
+                         TcpStoreServer::Start(kLoopback, 0, prefix));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, supervisor.Run(Commands(store->port(), prefix)));
+  return ResultOf(ends, supervisor, output);
+}
+
+absl::StatusOr<CommandResult> SupervisedRun::ResultOf(const std::vector<RankEnd>& ends,
+                                                      const Supervisor& supervisor, RankOutput& output) {
+  for (const RankEnd& end : ends) {
+    if (IsGood(end.wait_status)) continue;
+    const std::optional<absl::Status> error = ReportedError(end);
+    output.File(end.rank, error ? std::string(error->message()) : DescribeEnd(end.wait_status));
+  }
+  if (const RankEnd* cause = FirstCause(ends)) {
+    // A second signal, which ends a rank at once, is no fault of the rank.
+    const int by_signal = 128 + supervisor.signal();
+    if (supervisor.signal() != 0 && WIFEXITED(cause->wait_status) &&
+        WEXITSTATUS(cause->wait_status) == by_signal) {
+      return CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", by_signal}}, .exit = by_signal};
+    }
+    return ErrorOf(*cause, output);
+  }
+  const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
+  const std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
+  if (report) return *report;
+  return UserError(ExitCode::kRankFailed, {.key = "rank 0",
+                                           .message = "it ended without a word",
+                                           .hint = StrCat("its log is ", LogOf(0).string())});
+}
+
+absl::Status SupervisedRun::ErrorOf(const RankEnd& end, const RankOutput& output) {
+  if (const std::optional<absl::Status> error = ReportedError(end)) return *error;
+  if (!output.LastLines(end.rank).empty()) {
+    std::string lines = StrCat("the last lines of rank ", end.rank, ":");
+    for (const std::string& line : output.LastLines(end.rank)) StrAppend(lines, "\n  ", line);
+    progress_.Say(lines);
+  }
+  const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
+  const ErrorDetail detail = {
+      .key = StrCat("rank ", end.rank),
+      .message = StrCat("it ", DescribeEnd(end.wait_status), "; its log is ", LogOf(end.rank).string()),
+      .hint = killed ? "the system does so where memory runs out: `dmesg` would say it" : ""};
+  return UserError(ExitCode::kRankFailed, detail);
+}
+
+}  // namespace ftune

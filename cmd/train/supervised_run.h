@@ -1,0 +1,45 @@
+// A training run of several ranks on this host, which are processes that this one starts and watches.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cmd/command.h"
+#include "cmd/recipe/load.h"
+#include "cmd/report/progress.h"
+#include "cmd/run_folder.h"
+#include "cmd/train/rank_output.h"
+#include "cmd/train/train_options.h"
+#include "parallel/launch/supervisor.h"
+
+namespace ftune {
+
+class SupervisedRun {
+ public:
+  SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded);
+
+  // The result of rank 0; where a rank fails the error is that of the first that did.
+  absl::StatusOr<CommandResult> Run();
+
+ private:
+  const Recipe& recipe() const { return loaded_.recipe; }
+  // What needs to be done once, with all cores.
+  absl::Status Prepare();
+  absl::StatusOr<CommandResult> RunRanks();
+  std::vector<RankCommand> Commands(int port, const std::string& prefix) const;
+  std::filesystem::path LogOf(int rank) const;
+  absl::StatusOr<CommandResult> ResultOf(const std::vector<RankEnd>& ends, const Supervisor& supervisor,
+                                         RankOutput& output);
+  absl::Status ErrorOf(const RankEnd& end, const RankOutput& output);
+
+  const TrainOptions& options_;
+  Verbosity verbosity_;
+  LoadedRecipe loaded_;
+  int ranks_;
+  RunPaths paths_;
+  Progress progress_;
+};
+
+}  // namespace ftune

@@ -1,0 +1,65 @@
+#include "cmd/train/train_checks.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/strings.h"
+#include "engine/adapter/module_pattern.h"
+
+namespace ftune {
+
+absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
+  std::vector<std::filesystem::path> sources = {plan.model_path, plan.tokenizer};
+  sources.insert(sources.end(), plan.options.adapters.begin(), plan.options.adapters.end());
+  for (const std::filesystem::path& source : sources) {
+    for (const std::filesystem::path& removed : {paths.model(), paths.adapter()}) {
+      std::error_code error;
+      if (!Exists(removed) || !std::filesystem::equivalent(source, removed, error)) continue;
+      return UsageError(
+          {.file = source.string(),
+           .key = "output_dir",
+           .message = "the run is made from what is in its own output_dir, and would replace it",
+           .hint = "choose another output_dir"});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
+  ErrorDetail detail = loaded.At("train.freeze");
+  const std::vector<const Parameter*> parameters = model.parameters();
+  for (const std::string& text : loaded.recipe.train.freeze) {
+    FTUNE_ASSIGN_OR_RETURN(const ModulePattern pattern, ModulePattern::Compile(text));
+    const bool used = std::any_of(parameters.begin(), parameters.end(),
+                                  [&](const Parameter* p) { return pattern.MatchesPart(p->name); });
+    if (used) continue;
+    detail.found = StrCat("'", text, "', which matches no parameter");
+    detail.expected =
+        StrCat("a regular expression of names such as ", parameters[parameters.size() / 2]->name);
+    return UsageError(detail);
+  }
+  if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter* p) { return p->trainable; })) {
+    return absl::OkStatus();
+  }
+  detail.message = "it freezes every parameter of the model";
+  detail.hint = "leave some of them out of it";
+  return UsageError(detail);
+}
+
+absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model) {
+  const ModuleNames& names = model.config().architecture->names;
+  for (const std::string_view module : {names.embedding, names.head}) {
+    const Parameter* p = model.Find(StrCat(module, ".weight"));
+    if (p == nullptr || p->trainable) continue;
+    ErrorDetail detail = loaded.At("train.freeze");
+    detail.message = StrCat("it freezes ", p->name, ", whose rows for model.added_tokens must be learned");
+    detail.hint = "leave it out of train.freeze, or add no tokens";
+    return UsageError(detail);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ftune

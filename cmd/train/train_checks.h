@@ -1,0 +1,21 @@
+// What must hold before a model is trained.
+#pragma once
+
+#include "absl/status/status.h"
+#include "cmd/recipe/load.h"
+#include "cmd/run_folder.h"
+#include "cmd/run_options.h"
+#include "engine/model/model.h"
+
+namespace ftune {
+
+// What an earlier run left here is removed when the new one starts: not what that one is made from.
+absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan);
+
+// Something must train, and each pattern of train.freeze must mean something.
+absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model);
+
+// The rows of added tokens mean nothing until they are learned.
+absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model);
+
+}  // namespace ftune

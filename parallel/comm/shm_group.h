@@ -1,0 +1,79 @@
+// A group of ranks that are processes of one host. How the calls move bytes is in shm_transport.cc; here is
+// how the ranks meet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parallel/comm/call.h"
+#include "parallel/comm/shm_host.h"
+#include "parallel/comm/shm_layout.h"
+
+namespace ftune {
+
+class ShmGroup {
+ public:
+  // `members`: of the host's ranks. `id` is the same on all members and no other group's. Waits for them.
+  static absl::StatusOr<std::unique_ptr<ShmGroup>> Create(std::shared_ptr<ShmHost> host, uint64_t id,
+                                                          std::vector<int> members, absl::Duration timeout);
+  ~ShmGroup();
+  ShmGroup(const ShmGroup&) = delete;
+  ShmGroup& operator=(const ShmGroup&) = delete;
+
+  const std::shared_ptr<ShmHost>& host() const { return host_; }
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::vector<int>& members() const { return members_; }
+  int NameOf(int rank) const { return host_->NameOf(members_[rank]); }
+
+  absl::Duration timeout() const { return timeout_; }
+  void set_timeout(absl::Duration timeout) { timeout_ = timeout; }
+
+  ShmControl& control(int rank) const { return *reinterpret_cast<ShmControl*>(regions_[rank]->data()); }
+  ShmControl& own() const { return control(rank_); }
+  std::byte* stage(int rank, int64_t chunk) const { return control(rank).stage(size(), chunk); }
+
+  // This rank is one step further in the group's collectives; AwaitAll: so is every other.
+  void Step();
+  absl::Status Await(int rank, const Call& call);
+  absl::Status AwaitAll(const Call& call);
+  // Until a counter of `rank` is there. Ends all with an error where the rank does not come.
+  absl::Status Await(ShmCounter& counter, uint32_t target, int rank, const Call& call);
+
+  // An error where `theirs` is not this rank's call.
+  absl::Status Compare(const Call& call, int rank, const CallSignature& theirs);
+
+  // Where in shared memory a buffer of this rank is, or that it must be staged.
+  ShmPlace PlaceOf(const std::byte* data, int64_t bytes) const;
+  // Memory of `rank` that a call's buffer is in.
+  absl::StatusOr<std::shared_ptr<ShmMemory>> Find(int rank, uint64_t memory, const Call& call);
+
+  // Ends all with `status`, or with what ended them before.
+  absl::Status Fail(const absl::Status& status);
+
+  // A number for the next group of `members` of this one: the same on all of them.
+  uint64_t NextPart(const std::vector<int>& members);
+
+ private:
+  ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members, absl::Duration timeout);
+  absl::Time Deadline() const;
+  absl::Status LeftError(int rank) const;
+  CallSignature Named(const CallSignature& signature) const;
+
+  std::shared_ptr<ShmHost> host_;
+  uint64_t id_;
+  std::vector<int> members_;
+  int rank_;
+  absl::Duration timeout_;
+  bool spins_;                                       // there is a core for each rank
+  std::vector<std::shared_ptr<ShmMemory>> regions_;  // of each member
+  uint32_t step_ = 0;
+  std::map<std::vector<int>, uint64_t> parts_;  // how many of each
+};
+
+}  // namespace ftune

@@ -1,0 +1,149 @@
+#include "parallel/launch/join_world.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "parallel/comm/shm_transport.h"
+#include "parallel/launch/host_identity.h"
+#include "parallel/launch/random_token.h"
+#include "parallel/launch/tcp_store.h"
+#include "parallel/launch/tcp_store_server.h"
+
+namespace ftune {
+namespace {
+
+// What a rank says of itself.
+struct Introduction {
+  std::string host;
+  std::string recipe;
+
+  std::string Encode() const {
+    const nlohmann::json json = {{"host", host}, {"recipe", recipe}};
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  static std::optional<Introduction> Decode(const std::string& text) {
+    const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("host") || !json.contains("recipe")) return std::nullopt;
+    return Introduction{json["host"].get<std::string>(), json["recipe"].get<std::string>()};
+  }
+};
+
+std::string KeyOf(int rank) { return StrCat("rank/", rank); }
+
+absl::Status DoesNotCome(int rank, absl::Duration waited) {
+  return UserError(
+      ExitCode::kTimeout,
+      {.key = StrCat("rank ", rank),
+       .message = StrCat("it did not come within ", absl::FormatDuration(waited)),
+       .hint = "look at its output and its host; if it is only slow, raise launch.start_timeout"});
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+absl::Status CheckSameRecipe(int rank, const std::string& recipe, const std::string& expected) {
+  if (recipe == expected) return absl::OkStatus();
+  const std::vector<std::string> ours = Lines(recipe), theirs = Lines(expected);
+  const auto [a, b] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+  const auto show = [](const auto& line, const auto& end) {
+    return line == end ? std::string("nothing more")
+                       : StrCat("'", line->substr(line->find_first_not_of(' ')), "'");
+  };
+  return UsageError({.key = StrCat("rank ", rank),
+                     .message = "it was given another recipe than rank 0",
+                     .found = show(a, ours.end()),
+                     .expected = show(b, theirs.end()),
+                     .hint = "start all ranks with the same recipe and overrides"});
+}
+
+// What all ranks say of themselves, in their order.
+absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOptions& options,
+                                               absl::Time deadline) {
+  const RankEnvironment& environment = options.environment;
+  const Introduction own{.host = HostIdentity(), .recipe = options.recipe};
+  FTUNE_RETURN_IF_ERROR(store.Set(KeyOf(environment.rank), own.Encode()));
+  std::vector<Introduction> all;
+  for (int rank = 0; rank < environment.world_size; ++rank) {
+    const absl::StatusOr<std::string> text =
+        store.Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
+    if (!text.ok() && ExitCodeOf(text.status()) == static_cast<int>(ExitCode::kTimeout)) {
+      return DoesNotCome(rank, options.start_timeout);
+    }
+    FTUNE_RETURN_IF_ERROR(text.status());
+    std::optional<Introduction> introduction = Introduction::Decode(*text);
+    if (!introduction) {
+      return UserError(ExitCode::kRankFailed, {.key = StrCat("rank ", rank),
+                                               .message = "it is another version of ftune",
+                                               .hint = "start the same program on all hosts"});
+    }
+    all.push_back(*std::move(introduction));
+  }
+  for (int rank = 1; rank < environment.world_size; ++rank) {
+    FTUNE_RETURN_IF_ERROR(CheckSameRecipe(rank, all[rank].recipe, all[0].recipe));
+  }
+  return all;
+}
+
+std::vector<int> NumberHosts(const std::vector<Introduction>& ranks) {
+  std::vector<std::string> hosts;
+  std::vector<int> numbers;
+  for (const Introduction& rank : ranks) {
+    const auto found = std::find(hosts.begin(), hosts.end(), rank.host);
+    numbers.push_back(static_cast<int>(found - hosts.begin()));
+    if (found == hosts.end()) hosts.push_back(rank.host);
+  }
+  return numbers;
+}
+
+// A name of this run, which rank 0 makes up.
+absl::StatusOr<std::string> NameRun(TcpStore& store, int rank, absl::Duration timeout) {
+  if (rank == 0) FTUNE_RETURN_IF_ERROR(store.Set("run", RandomToken()));
+  return store.Get("run", timeout);
+}
+
+}  // namespace
+
+absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
+  const RankEnvironment& environment = options.environment;
+  if (environment.world_size == 1) return World{MakeSingleCommunicator(), {0}};
+  const absl::Time deadline = absl::Now() + options.start_timeout;
+  std::unique_ptr<TcpStoreServer> server;
+  if (environment.rank == 0 && !environment.launcher_serves) {
+    FTUNE_ASSIGN_OR_RETURN(server,
+                           TcpStoreServer::Start(environment.address, environment.port, environment.prefix));
+  }
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TcpStore> store,
+      TcpStore::Connect(environment.address, environment.port, environment.prefix, options.start_timeout));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks, Meet(*store, options, deadline));
+  FTUNE_ASSIGN_OR_RETURN(const std::string name, NameRun(*store, environment.rank, options.start_timeout));
+  World world{.host_of_rank = NumberHosts(ranks)};
+  if (world.host_of_rank.back() > 0 ||
+      *std::max_element(world.host_of_rank.begin(), world.host_of_rank.end()) > 0) {
+    return UsageError({.key = "launch",
+                       .message = "this version of ftune cannot run on several hosts",
+                       .hint = "start all ranks on one host"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                         JoinSharedMemory({.rank = environment.rank,
+                                           .size = environment.world_size,
+                                           .name = name,
+                                           .timeout = std::max(deadline - absl::Now(), absl::Seconds(1)),
+                                           .heartbeat_timeout = options.heartbeat_timeout}));
+  world.communicator = std::make_unique<Communicator>(std::move(transport));
+  return world;
+}
+
+}  // namespace ftune

@@ -1,0 +1,33 @@
+// How the ranks of a run become one group.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/launch/rank_environment.h"
+
+namespace ftune {
+
+struct JoinOptions {
+  RankEnvironment environment;
+  absl::Duration start_timeout = absl::Minutes(30);      // until all ranks are there
+  absl::Duration heartbeat_timeout = absl::Seconds(30);  // a rank that is silent for so long is lost
+  // Lines of text that must be the same on all ranks: the recipe.
+  std::string recipe;
+};
+
+// The group of all ranks, and where each of them is.
+struct World {
+  std::unique_ptr<Communicator> communicator;
+  std::vector<int> host_of_rank;  // hosts are numbered in the order of their first ranks
+};
+
+// Called by all ranks; returns when all are there. Ranks of one host share memory. Errors: the store cannot
+// be served (the port is in use) or reached, a rank does not come, or comes with another recipe.
+absl::StatusOr<World> JoinWorld(const JoinOptions& options);
+
+}  // namespace ftune

@@ -1,0 +1,33 @@
+// What a launcher tells a rank: the environment variables of torchrun, which others set as well.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/environment.h"
+
+namespace ftune {
+
+struct RankEnvironment {
+  int rank = 0;              // RANK
+  int world_size = 1;        // WORLD_SIZE
+  int local_rank = 0;        // LOCAL_RANK: on its host
+  int local_world_size = 0;  // LOCAL_WORLD_SIZE; 0 where it is not set
+  std::string address;       // MASTER_ADDR
+  int port = 0;              // MASTER_PORT
+  // Whether the launcher serves the store there (TORCHELASTIC_USE_AGENT_STORE); else rank 0 does.
+  bool launcher_serves = false;
+  // What all keys in the store begin with: a secret, where ftune started the ranks; else the run and the
+  // attempt as torchrun names them, whose store outlives an attempt.
+  std::string prefix;
+};
+
+// Nothing where none of RANK, WORLD_SIZE and LOCAL_RANK is set. Those that are missing, no numbers or
+// contradict each other are an error that names them.
+absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const EnvironmentReader& environment);
+
+// What ftune itself sets beside them: the store's prefix.
+inline constexpr char kStorePrefixVariable[] = "FTUNE_STORE_PREFIX";
+
+}  // namespace ftune

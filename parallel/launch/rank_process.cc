@@ -1,0 +1,128 @@
+#include "parallel/launch/rank_process.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace ftune {
+namespace {
+
+constexpr int kFirstFree = kReportDescriptor + 1;
+constexpr int kCannotStart = 127;  // as a shell has it
+
+absl::Status CannotStart(std::string_view action) {
+  return UserError(ExitCode::kRankFailed, {.key = "launch",
+                                           .message = StrCat("a rank cannot be started: ", action, ": ",
+                                                             strerror(errno)),
+                                           .hint = "lower the number of ranks, or raise the limits of this user"});
+}
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return CannotStart("no pipe");
+  Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+// This process's environment, with `changes` in it.
+std::vector<std::string> Environment(const std::vector<std::string>& changes) {
+  const auto same_name = [](std::string_view a, std::string_view b) {
+    return a.substr(0, a.find('=') + 1) == b.substr(0, b.find('=') + 1);
+  };
+  std::vector<std::string> all = changes;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool changed = std::any_of(changes.begin(), changes.end(),
+                                     [&](const std::string& change) { return same_name(change, *variable); });
+    if (!changed) all.emplace_back(*variable);
+  }
+  return all;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// All that the child needs, made before it is: between fork and exec nothing may be allocated.
+struct Child {
+  pid_t parent;
+  char** arguments;
+  char** environment;
+  int input, output, errors, report;
+  const cpu_set_t* cores;
+};
+
+[[noreturn]] void Become(const Child& child) {
+  // Who started it may be gone already, and then the signal never comes.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != child.parent) _exit(kCannotStart);
+  setpgid(0, 0);
+  // Where it cannot be pinned it runs anywhere.
+  if (child.cores != nullptr) sched_setaffinity(0, sizeof(cpu_set_t), child.cores);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const bool redirected = dup2(child.input, STDIN_FILENO) >= 0 && dup2(child.output, STDOUT_FILENO) >= 0 &&
+                          dup2(child.errors, STDERR_FILENO) >= 0 &&
+                          dup2(child.report, kReportDescriptor) >= 0;
+  if (redirected) execve("/proc/self/exe", child.arguments, child.environment);
+  _exit(kCannotStart);
+}
+
+// A duplicate that stands in the way of none of the child's descriptors.
+Descriptor Above(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree)); }
+
+}  // namespace
+
+absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
+  FTUNE_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
+  FTUNE_ASSIGN_OR_RETURN(Pipe report, MakePipe());
+  const Descriptor input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Descriptor child_input = Above(input.get());
+  const Descriptor child_errors = Above(errors.write.get());
+  const Descriptor child_report = Above(report.write.get());
+  const Descriptor output = Above(STDOUT_FILENO);
+  if (!child_input || !child_errors || !child_report) return CannotStart("no file descriptor");
+
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> environment = Environment(command.environment);
+  std::vector<char*> argument_pointers = Pointers(arguments);
+  std::vector<char*> environment_pointers = Pointers(environment);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const int core : command.cores) {
+    if (core < CPU_SETSIZE) CPU_SET(core, &cores);
+  }
+  const bool shares_output = command.shares_output && output;
+  const Child child{.parent = getpid(),
+                    .arguments = argument_pointers.data(),
+                    .environment = environment_pointers.data(),
+                    .input = child_input.get(),
+                    .output = shares_output ? output.get() : child_errors.get(),
+                    .errors = child_errors.get(),
+                    .report = child_report.get(),
+                    .cores = CPU_COUNT(&cores) > 0 ? &cores : nullptr};
+  const pid_t pid = fork();
+  if (pid < 0) return CannotStart("fork");
+  if (pid == 0) Become(child);
+  setpgid(pid, pid);  // here too: it may be signalled before it has run
+  return RankProcess{.pid = pid, .errors = std::move(errors.read), .report = std::move(report.read)};
+}
+
+}  // namespace ftune

@@ -1,0 +1,34 @@
+// A rank as a process of its own, started by this one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "parallel/comm/descriptor.h"
+
+namespace ftune {
+
+struct RankCommand {
+  std::vector<std::string> arguments;    // argv; the program is this one, by /proc/self/exe
+  std::vector<std::string> environment;  // NAME=value, beside this process's own and in their place
+  std::vector<int> cores;                // that it may run on; empty: as this process
+  bool shares_output = false;            // standard output is this process's; else it goes where errors go
+};
+
+// The file descriptor to which a rank writes what became of it.
+inline constexpr int kReportDescriptor = 3;
+
+struct RankProcess {
+  pid_t pid = -1;      // and its process group
+  Descriptor errors;   // what it writes to standard error; not blocking
+  Descriptor report;   // what it writes to kReportDescriptor; closed at its end; not blocking
+};
+
+// The process dies with the thread that calls this (PR_SET_PDEATHSIG), which must be the program's main one.
+// It starts with no signal blocked.
+absl::StatusOr<RankProcess> StartRank(const RankCommand& command);
+
+}  // namespace ftune

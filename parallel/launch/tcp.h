@@ -1,0 +1,33 @@
+// TCP between the processes of a run, with time limits. Sockets do not pass to programs that are started.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parallel/comm/descriptor.h"
+
+namespace ftune {
+
+// Tries again until `deadline`: who listens may start later.
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::Time deadline);
+
+struct TcpListener {
+  Descriptor socket;
+  int port = 0;
+};
+// On the host's address where that is one of this machine, else on all. Port 0 is any free one. A port that
+// is in use is an error.
+absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port);
+
+// The numeric address of this end of a connection.
+std::string AddressOf(int socket);
+
+// Exactly so many bytes. Errors: the other end has closed (kUnavailable), the deadline (kDeadlineExceeded).
+absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline);
+absl::Status ReceiveTcp(int socket, char* bytes, size_t count, absl::Time deadline);
+
+}  // namespace ftune

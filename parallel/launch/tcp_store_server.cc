@@ -1,0 +1,241 @@
+#include "parallel/launch/tcp_store_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <list>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "parallel/launch/tcp_store_protocol.h"
+
+namespace ftune {
+namespace {
+
+using tcp_store::AppendText;
+using tcp_store::Request;
+
+// Reads a request from the front of what has been received; `short_` where more must come first.
+class RequestReader {
+ public:
+  explicit RequestReader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T Integer() {
+    T value = 0;
+    if (bytes_.size() - at_ < sizeof(value)) {
+      short_ = true;
+      return value;
+    }
+    std::memcpy(&value, bytes_.data() + at_, sizeof(value));
+    at_ += sizeof(value);
+    return value;
+  }
+
+  std::string Text() {
+    const uint64_t size = Integer<uint64_t>();
+    if (size > tcp_store::kLongestText) wrong_ = true;
+    if (short_ || wrong_ || bytes_.size() - at_ < size) {
+      short_ = true;
+      return "";
+    }
+    std::string text(bytes_.substr(at_, size));
+    at_ += size;
+    return text;
+  }
+
+  size_t used() const { return at_; }
+  bool incomplete() const { return short_; }
+  bool wrong() const { return wrong_; }
+
+ private:
+  std::string_view bytes_;
+  size_t at_ = 0;
+  bool short_ = false;
+  bool wrong_ = false;
+};
+
+struct Client {
+  Descriptor socket;
+  std::string in;   // received, not yet understood
+  std::string out;  // not yet sent
+  std::vector<std::string> waits_for;
+  bool closing = false;
+};
+
+}  // namespace
+
+class TcpStoreServer::Loop {
+ public:
+  Loop(Descriptor listener, Descriptor wake, std::string prefix)
+      : listener_(std::move(listener)), wake_(std::move(wake)), prefix_(std::move(prefix)) {
+    // Signals are for the threads that wait for them.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    thread_ = std::thread([this] { Serve(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  ~Loop() {
+    eventfd_write(wake_.get(), 1);
+    thread_.join();
+  }
+
+ private:
+  void Serve() {
+    while (true) {
+      std::vector<pollfd> waits = {{.fd = wake_.get(), .events = POLLIN},
+                                   {.fd = listener_.get(), .events = POLLIN}};
+      for (const Client& client : clients_) {
+        const short out = client.out.empty() ? 0 : POLLOUT;
+        waits.push_back({.fd = client.socket.get(), .events = static_cast<short>(POLLIN | out)});
+      }
+      if (poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (waits[0].revents != 0) return;
+      size_t i = 2;
+      for (Client& client : clients_) {
+        if (waits[i++].revents != 0) Attend(client);
+      }
+      clients_.remove_if([](const Client& client) { return client.closing; });
+      if (waits[1].revents != 0) Accept();
+    }
+  }
+
+  void Accept() {
+    Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) clients_.push_back({.socket = std::move(socket)});
+  }
+
+  void Attend(Client& client) {
+    char bytes[1 << 16];
+    while (true) {
+      const ssize_t count = recv(client.socket.get(), bytes, sizeof(bytes), 0);
+      if (count > 0 && client.in.size() <= kMostUnread) {
+        client.in.append(bytes, static_cast<size_t>(count));
+      } else if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+        break;
+      } else {
+        client.closing = true;
+        return;
+      }
+    }
+    while (!client.closing && !client.in.empty() && client.waits_for.empty() && Answer(client)) {
+    }
+    Flush(client);
+  }
+
+  // False where the rest of a request is still to come.
+  bool Answer(Client& client) {
+    RequestReader reader(client.in);
+    switch (static_cast<Request>(reader.Integer<uint8_t>())) {
+      case Request::kValidate:
+        client.closing = reader.Integer<uint32_t>() != tcp_store::kMagic && !reader.incomplete();
+        break;
+      case Request::kSet: {
+        const std::string key = reader.Text();
+        std::string value = reader.Text();
+        if (!reader.incomplete() && Allowed(key, client)) Store(key, std::move(value));
+        break;
+      }
+      case Request::kGet: {
+        const std::string key = reader.Text();
+        if (reader.incomplete() || !Allowed(key, client)) break;
+        const auto found = values_.find(key);
+        // As torch's: who asks has waited for the key.
+        client.closing = found == values_.end();
+        if (!client.closing) AppendText(client.out, found->second);
+        break;
+      }
+      case Request::kWait: {
+        std::vector<std::string> keys(std::min<uint64_t>(reader.Integer<uint64_t>(), kMostKeys));
+        for (std::string& key : keys) {
+          key = reader.Text();
+          if (reader.incomplete() || !Allowed(key, client)) break;
+        }
+        if (reader.incomplete() || client.closing) break;
+        client.waits_for = std::move(keys);
+        Wake(client);
+        break;
+      }
+      default:
+        client.closing = true;
+    }
+    if (reader.wrong()) client.closing = true;
+    if (client.closing || reader.incomplete()) return false;
+    client.in.erase(0, reader.used());
+    return true;
+  }
+
+  bool Allowed(const std::string& key, Client& client) const {
+    if (!key.starts_with(prefix_)) client.closing = true;
+    return !client.closing;
+  }
+
+  void Store(const std::string& key, std::string value) {
+    values_[key] = std::move(value);
+    for (Client& client : clients_) {
+      if (client.waits_for.empty()) continue;
+      Wake(client);
+      Flush(client);
+    }
+  }
+
+  // Answers where all it waits for is there.
+  void Wake(Client& client) const {
+    const bool ready = std::all_of(client.waits_for.begin(), client.waits_for.end(),
+                                   [&](const std::string& key) { return values_.contains(key); });
+    if (!ready) return;
+    client.waits_for.clear();
+    client.out.push_back(static_cast<char>(tcp_store::kStopWaiting));
+  }
+
+  static void Flush(Client& client) {
+    while (!client.out.empty()) {
+      const ssize_t sent = send(client.socket.get(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
+      if (sent < 0) {
+        if (errno != EAGAIN && errno != EINTR) client.closing = true;
+        return;
+      }
+      client.out.erase(0, static_cast<size_t>(sent));
+    }
+  }
+
+  static constexpr uint64_t kMostKeys = 64;
+  static constexpr size_t kMostUnread = 4 * tcp_store::kLongestText;
+
+  Descriptor listener_;
+  Descriptor wake_;
+  std::string prefix_;
+  std::list<Client> clients_;
+  std::map<std::string, std::string> values_;
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const std::string& host, int port,
+                                                                      const std::string& prefix) {
+  FTUNE_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(host, port));
+  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) return absl::ResourceExhaustedError("no file descriptor is left");
+  const int actual = listener.port;
+  auto loop = std::make_unique<Loop>(std::move(listener.socket), std::move(wake), prefix);
+  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), actual));
+}
+
+TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, int port) : loop_(std::move(loop)), port_(port) {}
+
+TcpStoreServer::~TcpStoreServer() = default;
+
+}  // namespace ftune

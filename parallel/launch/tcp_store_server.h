@@ -1,0 +1,31 @@
+// Serves the store of a run, in a thread of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "parallel/launch/tcp.h"
+
+namespace ftune {
+
+class TcpStoreServer {
+ public:
+  // On `host` and `port` (0: any free one). A connection that asks for a key without `prefix` is closed.
+  static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const std::string& host, int port,
+                                                               const std::string& prefix);
+  ~TcpStoreServer();
+  TcpStoreServer(const TcpStoreServer&) = delete;
+  TcpStoreServer& operator=(const TcpStoreServer&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  class Loop;
+  TcpStoreServer(std::unique_ptr<Loop> loop, int port);
+
+  std::unique_ptr<Loop> loop_;
+  int port_;
+};
+
+}  // namespace ftune

@@ -1,0 +1,262 @@
+"""Runs of several ranks through the ftune binary: started by ftune itself, by hand, and by torchrun; and what happens to
+a run one of whose ranks dies, stops or is told wrong things."""
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cli_case import CHATS, run_tests
+
+LONG = 100000  # steps: more than any test waits for
+
+
+def losses(case, run="out"):
+    return [line["loss"] for line in case.log(run) if line["event"] == "train"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def command_lines():
+    """→ the arguments of every process, by its number."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                pass  # it has ended meanwhile
+    return found
+
+
+def environment_of(pid):
+    lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(line.decode().split("=", 1) for line in lines if b"=" in line)
+
+
+class Run:
+    """A training run in the background."""
+
+    def __init__(self, case, *arguments, environment=None):
+        self.case, self.folder = case, case.folder / "out"
+        # What the ranks inherit, so that they are found among all processes.
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.process = subprocess.Popen(
+            [case.ftune, "train", *map(str, arguments), "output_dir=out"], cwd=case.folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=case.environment({**(environment or {}), "FTUNE_TEST_MARK": self.mark}))
+
+    def processes(self):
+        """→ the numbers of the processes of the run, by rank; that of the launcher by None."""
+        found = {}
+        for pid in command_lines():
+            try:
+                variables = environment_of(pid)
+            except OSError:
+                continue
+            if variables.get("FTUNE_TEST_MARK") == self.mark:
+                rank = variables.get("RANK")
+                found[None if rank is None else int(rank)] = pid
+        return found
+
+    def rank(self, number):
+        return self.wait_for(lambda: self.processes().get(number), f"rank {number}")
+
+    def wait_for(self, condition, what, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = condition()
+            if found:
+                return found
+            assert self.process.poll() is None, f"ended before {what}: {self.process.communicate()}"
+            time.sleep(0.02)
+        raise AssertionError(f"no {what} within {seconds} s")
+
+    def wait_for_steps(self, count=2):
+        log = self.folder / "log.jsonl"
+        self.wait_for(lambda: log.exists() and log.read_text().count('"train"') >= count, f"{count} steps")
+
+    def end(self, code, says=(), seconds=60):
+        """Waits for the end; checks the exit status, what is said, and that nothing is left."""
+        out, err = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == code, f"exit {self.process.returncode}, expected {code}: {out}{err}"
+        for part in says:
+            assert part in out + err, f"'{part}' is not in: {out}{err}"
+        self.check_nothing_left()
+        return out, err
+
+    def check_nothing_left(self, seconds=0):
+        end = time.monotonic() + seconds
+        while self.processes() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not self.processes(), self.processes()
+        left = [name for name in os.listdir("/dev/shm") if "ftune" in name]
+        assert not left, left
+
+
+def long_recipe(case, more=""):
+    return case.recipe(f"parallel: {{data: 2}}\nlaunch: {{heartbeat_timeout: 2s}}\n{more}", name="long.yaml"), \
+        f"train.max_steps={LONG}", f"train.num_epochs={LONG}"
+
+
+def test_curve(case):
+    """Two and three ranks give the curve of one, its weights and its evaluation."""
+    evaluation = "data.val_set_size=3"
+    one = case.run("train", case.recipe(), "train.global_batch_size=6", evaluation, "data.packing=false", "output_dir=one", "--json")
+    assert one.returncode == 0, one.stderr
+    for ranks in (2, 3):
+        run = f"ranks-{ranks}"
+        done = case.run("train", case.recipe(), "train.global_batch_size=6", evaluation, "data.packing=false",
+                        f"parallel.data={ranks}", f"output_dir={run}", "--json")
+        assert done.returncode == 0, done.stderr
+        answer, expected = json.loads(done.stdout), json.loads(one.stdout)
+        assert answer["steps"] == expected["steps"] == 3
+        assert math.isclose(answer["eval_loss"], expected["eval_loss"], rel_tol=1e-5), (answer, expected)
+        for ours, theirs in zip(losses(case, run), losses(case, "one"), strict=True):
+            assert math.isclose(ours, theirs, rel_tol=1e-5), (losses(case, run), losses(case, "one"))
+        start = case.log(run)[0]
+        assert start["ranks"] == ranks and start["mesh"]["data"] == ranks, start
+        tokens = [[line["tokens"] for line in case.log(name) if line["event"] == "train"] for name in (run, "one")]
+        assert tokens[0] == tokens[1], tokens
+        logs = sorted(path.name for path in (case.folder / run / "ranks" / "attempt-1").iterdir())
+        assert logs == [f"rank-{i}.log" for i in range(ranks)], logs
+        assert f"mesh: {ranks} ranks" in done.stderr and f"rank {ranks - 1}: data {ranks - 1}" in done.stderr, done.stderr
+        assert "plan:" not in (case.folder / run / "ranks" / "attempt-1" / "rank-1.log").read_text()
+    # A run is not trained over, and is with --force.
+    case.fails(2, "train", case.recipe(), "parallel.data=2", "output_dir=ranks-2", says=["output_dir", "--force"])
+    assert case.run("train", case.recipe(), "parallel.data=2", "output_dir=ranks-2", "--force").returncode == 0
+
+
+def test_by_hand(case):
+    """Two processes that somebody else starts."""
+    recipe, port = case.recipe(), free_port()
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    runs = [Run(case, recipe, "parallel.data=2", environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)})
+            for i in range(2)]
+    for run in runs:
+        run.process.wait(timeout=60)
+    out, err = runs[0].end(0, says=["out/adapter", "step 3/3"])
+    assert runs[1].end(0) == ("", "")
+    # Another recipe is noticed.
+    runs = [Run(case, recipe, "parallel.data=2", "--force", f"train.seed={i}",
+                environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(2)]
+    for run in runs:
+        run.process.wait(timeout=60)
+    for run in runs:
+        run.end(2, says=["rank 1", "another recipe", "seed: 1"])
+
+
+def test_torchrun(case):
+    """torchrun's own store is used, which has the port."""
+    torchrun = Path(sys.executable).parent / "torchrun"
+    if not torchrun.exists():
+        return print("skipped: no torchrun beside this Python")
+    done = subprocess.run([torchrun, "--no-python", "--nproc-per-node", "2", "--master-port", str(free_port()),
+                           case.ftune, "train", case.recipe(), "parallel.data=2", "output_dir=out"],
+                          cwd=case.folder, capture_output=True, text=True, timeout=120, env=case.environment())
+    assert done.returncode == 0 and "step 3/3" in done.stderr, done.stderr
+    assert done.stdout.split() == ["out/adapter"], done.stdout
+
+
+def test_wrong_variables(case):
+    good = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    for name, value, says in (("RANK", "2", "below WORLD_SIZE"), ("RANK", "x", "an integer"), ("RANK", "", "RANK: it is not set"),
+                              ("WORLD_SIZE", "0", "WORLD_SIZE"), ("WORLD_SIZE", "3", "data 2 = 2 ranks"),
+                              ("LOCAL_RANK", "-1", "LOCAL_RANK"), ("MASTER_ADDR", "", "MASTER_ADDR"),
+                              ("MASTER_PORT", "70000", "MASTER_PORT"), ("LOCAL_WORLD_SIZE", "3", "at most WORLD_SIZE")):
+        done = case.run("train", case.recipe(), "parallel.data=2", environment={**good, name: value})
+        assert done.returncode == 2 and says in done.stderr and name in done.stderr, (name, value, done.stderr)
+        assert done.stderr.count("error:") == 1, done.stderr
+
+
+def test_port_in_use(case):
+    """By another program: rank 0 says so at once, and so does a rank that is answered by it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        done = case.run("train", case.recipe(), "parallel.data=2", environment={**variables, "RANK": "0", "LOCAL_RANK": "0"})
+        assert done.returncode == 2 and "MASTER_PORT" in done.stderr and "in use" in done.stderr, done.stderr
+    # And nobody there at all.
+    done = case.run("train", case.recipe(), "parallel.data=2", "launch.start_timeout=1s",
+                    environment={**variables, "RANK": "1", "LOCAL_RANK": "1"})
+    assert done.returncode == 6 and "nobody answered" in done.stderr, done.stderr
+
+
+def test_killed(case):
+    """A rank that is killed ends the run, whenever it happens, and is named."""
+    for when in ("start", "step"):
+        run = Run(case, *long_recipe(case), "--force")
+        victim = run.rank(1)
+        if when == "step":
+            run.wait_for_steps()
+        os.kill(victim, signal.SIGKILL)
+        begin = time.monotonic()
+        run.end(5, says=["rank 1: it was killed by signal 9 (SIGKILL)", "rank-1.log"])
+        assert time.monotonic() - begin < 5
+
+
+def test_stopped(case):
+    """A rank that stands still is given up after the heartbeat's time."""
+    run = Run(case, *long_recipe(case))
+    run.wait_for_steps()
+    os.kill(run.rank(1), signal.SIGSTOP)
+    run.end(5, says=["error: rank 1"])
+
+
+def test_launcher_killed(case):
+    """The ranks do not outlive who started them."""
+    run = Run(case, *long_recipe(case))
+    run.wait_for_steps()
+    run.process.kill()
+    run.process.communicate()
+    run.check_nothing_left(seconds=5)
+
+
+def test_signals(case):
+    """All ranks stop after the same step, and what they have is saved; a second signal ends them at once."""
+    run = Run(case, *long_recipe(case))
+    run.wait_for_steps()
+    run.process.send_signal(signal.SIGTERM)
+    out, err = run.end(75, says=["stopped by SIGTERM", "out/adapter"])
+    assert err.count("stopping after this microbatch") == 1, err
+    end = case.log()[-1]
+    assert end["event"] == "end" and end["exit"] == 75, end
+
+
+def test_errors(case):
+    """An error of all ranks is said once, with its own exit status; and --json has it."""
+    case.fails(7, "train", case.recipe(adapter=False), "parallel.data=2", "precision.weights=fp16", "precision.loss_scale=1e300",
+               "output_dir=out", "--force", says=["step 1", "overflow"])
+    case.fails(4, "train", case.recipe(), "data.train=nothing.jsonl", "parallel.data=2", "output_dir=none", says=["nothing.jsonl"])
+    case.rows(CHATS[:2])
+    case.fails(2, "train", case.recipe(), "parallel.data=3", "train.global_batch_size=3", "output_dir=few", "--force",
+               says=["parallel.data", "never get a sample"])
+    case.fails(2, "train", case.recipe(), "parallel.data=3", "output_dir=few", says=["global_batch_size"])
+    case.fails(2, "train", case.recipe(), "launch.kind=env", says=["launch.kind", "RANK"])
+    case.fails(2, "train", case.recipe(), "parallel.data=2", "--lr-range-test", says=["--lr-range-test"])
+
+
+def test_zero(case):
+    """The stages of ZeRO are handed down, and change nothing but rounding."""
+    for zero in range(4):
+        done = case.run("train", case.recipe(adapter=False), "parallel.data=2", f"parallel.zero={zero}", "parallel.persistence_threshold=0",
+                        f"output_dir=zero-{zero}")
+        assert done.returncode == 0, done.stderr
+        for ours, theirs in zip(losses(case, f"zero-{zero}"), losses(case, "zero-0"), strict=True):
+            assert math.isclose(ours, theirs, rel_tol=1e-5), zero
+    done = case.run("train", case.recipe(), "parallel.zero=1", "output_dir=alone")
+    assert done.returncode == 0 and "parallel.zero has no effect" in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(globals(), __doc__))
