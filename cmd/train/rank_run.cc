@@ -134,6 +134,7 @@ absl::Status RankRun::PrepareFolder() {
 }
 
 absl::Status RankRun::PrepareSources() {
+  FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
   FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));

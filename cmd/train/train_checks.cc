@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "data/file/pipe_bytes.h"
 #include "engine/adapter/module_pattern.h"
 
 namespace ftune {
@@ -23,6 +25,24 @@ absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
            .key = "output_dir",
            .message = "the run is made from what is in its own output_dir, and would replace it",
            .hint = "choose another output_dir"});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRanksCanRead(const LoadedRecipe& loaded) {
+  const DataSection& data = loaded.recipe.data;
+  const int ranks = ToMeshShape(loaded.recipe.parallel).ranks();
+  if (ranks == 1) return absl::OkStatus();
+  for (const auto& [key, sources] :
+       {std::pair("data.train", &data.train), std::pair("data.eval", &data.eval)}) {
+    for (const DataSource& source : *sources) {
+      if (!IsPipe(source.path)) continue;
+      ErrorDetail detail = loaded.At(key);
+      detail.found = StrCat("'", source.path, "', a pipe, for ", ranks, " ranks");
+      detail.expected = "files, which every rank can read";
+      detail.hint = "write the rows to a file, or train with one rank";
+      return UsageError(std::move(detail));
     }
   }
   return absl::OkStatus();

@@ -12,6 +12,9 @@ namespace ftune {
 // What an earlier run left here is removed when the new one starts: not what that one is made from.
 absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan);
 
+// Data in a pipe can be read once, by one rank.
+absl::Status CheckRanksCanRead(const LoadedRecipe& loaded);
+
 // Something must train, and each pattern of train.freeze must mean something.
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model);
 

@@ -34,6 +34,7 @@ struct Introduction {
 };
 
 std::string KeyOf(int rank) { return StrCat("rank/", rank); }
+std::string MetKey(int rank) { return StrCat("met/", rank); }
 
 absl::Status DoesNotCome(int rank, absl::Duration waited) {
   return UserError(
@@ -89,6 +90,12 @@ absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOption
                                                .hint = "start the same program on all hosts"});
     }
     all.push_back(*std::move(introduction));
+  }
+  // Rank 0 may end now, and with it the store: not before all have read what they need to say why.
+  FTUNE_RETURN_IF_ERROR(store.Set(MetKey(environment.rank), ""));
+  for (int rank = 0; environment.rank == 0 && rank < environment.world_size; ++rank) {
+    FTUNE_RETURN_IF_ERROR(
+        store.Get(MetKey(rank), std::max(deadline - absl::Now(), absl::Seconds(1))).status());
   }
   for (int rank = 1; rank < environment.world_size; ++rank) {
     FTUNE_RETURN_IF_ERROR(CheckSameRecipe(rank, all[rank].recipe, all[0].recipe));

@@ -242,6 +242,7 @@ def test_errors(case):
     case.fails(2, "train", case.recipe(), "parallel.data=3", "train.global_batch_size=3", "output_dir=few", "--force",
                says=["parallel.data", "never get a sample"])
     case.fails(2, "train", case.recipe(), "parallel.data=3", "output_dir=few", says=["global_batch_size"])
+    case.fails(2, "train", case.recipe(), "parallel.data=2", "data.train=-", "output_dir=pipe", text="", says=["data.train", "pipe"])
     case.fails(2, "train", case.recipe(), "launch.kind=env", says=["launch.kind", "RANK"])
     case.fails(2, "train", case.recipe(), "parallel.data=2", "--lr-range-test", says=["--lr-range-test"])
 
