@@ -19,17 +19,19 @@ Tensor Copy(const Context& context, const Tensor& x) {
 
 }  // namespace
 
-DoraMagnitude::DoraMagnitude(const LoraModule& lora, int64_t outputs, ParameterStore& store)
+DoraMagnitude::DoraMagnitude(const LoraModule& lora, const Dimension& outputs, const TensorAxis& axis,
+                             Placement terms, ParameterStore& store)
     : lora_(lora),
-      magnitude_(
-          &store.Declare(StrCat(lora.module.name, kLoraMagnitude), {outputs}, DType::kF32, true, false)) {}
+      axis_(axis),
+      magnitude_(&store.Declare(StrCat(lora.module.name, kLoraMagnitude), {outputs}, terms, DType::kF32, true,
+                                false)) {}
 
 void DoraMagnitude::Refresh(Backend& backend, Stream stream, const LoraValues& values, const Tensor& weight) {
   if (!norms_.defined()) {
     norms_ = backend.Allocate(1, magnitude_->size(), Category::kBuffers);
     factor_ = backend.Allocate(1, magnitude_->size(), Category::kBuffers);
   }
-  DoraNorms(backend, stream, lora_, values, weight, norms_);
+  DoraNorms(backend, stream, lora_, values, weight, axis_, norms_);
   backend.Divide(stream, magnitude_->value, norms_, factor_);
 }
 
@@ -46,7 +48,9 @@ DoraLinear::DoraLinear(const LinearSite& site, const LoraTargets& targets, doubl
                        ParameterStore& store)
     : lora_(site, targets, dropout, store), transposed_(site.transposed) {
   for (const LoraLinear::Part& p : lora_.parts()) {
-    magnitudes_.emplace_back(*targets.Find(site.parts[p.index].module), p.out_features, store);
+    const LinearPart& part = site.parts[p.index];
+    magnitudes_.emplace_back(*targets.Find(part.module), part.outputs,
+                             site.inputs_cut() ? site.axis : TensorAxis(), site.terms(), store);
   }
 }
 
@@ -134,7 +138,9 @@ void DoraLinear::BackwardWeight(const Context& context, const Tensor& dy, const 
 }
 
 DoraEmbedding::DoraEmbedding(const EmbeddingSite& site, const LoraModule& lora, ParameterStore& store)
-    : lora_(site, lora, store), magnitude_(lora, site.hidden_size, store) {}
+    : lora_(site, lora, store),
+      magnitude_(lora, site.hidden_size, site.vocabulary.sharded() ? site.axis : TensorAxis(), site.terms(),
+                 store) {}
 
 void DoraEmbedding::Refresh(Backend& backend, Stream stream) {
   magnitude_.Refresh(backend, stream, {.a = lora_.a().value, .b = lora_.b().value}, table_);

@@ -15,7 +15,9 @@ namespace ftune {
 // The magnitudes of one module, and the norms they stand against.
 class DoraMagnitude {
  public:
-  DoraMagnitude(const LoraModule& lora, int64_t outputs, ParameterStore& store);
+  // `axis`: the ranks that the inputs are cut over; `terms` as in Parameter.
+  DoraMagnitude(const LoraModule& lora, const Dimension& outputs, const TensorAxis& axis, Placement terms,
+                ParameterStore& store);
 
   // After the parameters, or the base's `weight`, have changed. Needs the base's weight; nothing later does.
   void Refresh(Backend& backend, Stream stream, const LoraValues& values, const Tensor& weight);
@@ -25,6 +27,7 @@ class DoraMagnitude {
 
  private:
   LoraModule lora_;
+  TensorAxis axis_;
   Parameter* magnitude_;
   Tensor norms_;
   Tensor factor_;

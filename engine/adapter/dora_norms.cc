@@ -26,12 +26,30 @@ Tensor Unquantized(Backend& backend, Stream stream, const Tensor& weight) {
   return plain;
 }
 
+// Stored rows are inputs, columns outputs.
+bool IsTurned(const LoraModule& lora) {
+  return lora.module.transposed || lora.module.kind == AdaptableModule::Kind::kEmbedding;
+}
+
+// Norms over all ranks' inputs, of those over each rank's.
+void JoinNorms(Backend& backend, Stream stream, const TensorAxis& axis, const Tensor& norms) {
+  const Tensor all = backend.Allocate(norms.size(), axis.size(), Category::kBuffers);
+  backend.Zero(stream, all);
+  backend.Convert(stream, norms.Reshape(norms.size(), 1), all.Cols(axis.position().rank, 1));
+  axis.AllReduce(stream, all);
+  backend.RowNorms(stream, all, norms);
+}
+
 }  // namespace
 
+TensorAxis AxisOfInputs(const LoraModule& lora, const Parameter& weight, const TensorAxis& axis) {
+  return weight.dims[IsTurned(lora) ? 0 : 1].sharded() ? axis : TensorAxis();
+}
+
 void DoraNorms(Backend& backend, Stream stream, const LoraModule& lora, const LoraValues& values,
-               const Tensor& weight, const Tensor& norms) {
+               const Tensor& weight, const TensorAxis& axis, const Tensor& norms) {
   const bool embedding = lora.module.kind == AdaptableModule::Kind::kEmbedding;
-  const bool turned = lora.module.transposed || embedding;  // outputs are columns
+  const bool turned = IsTurned(lora);
   const int64_t outputs = norms.size();
   const int64_t inputs = turned ? weight.rows() : weight.cols();
   const int64_t row_bytes = inputs * static_cast<int64_t>(sizeof(float));
@@ -60,6 +78,7 @@ void DoraNorms(Backend& backend, Stream stream, const LoraModule& lora, const Lo
                             .beta = 1.0f});
     backend.RowNorms(stream, sum, norms.Cols(first, rows));
   }
+  if (axis.size() > 1) JoinNorms(backend, stream, axis, norms);
 }
 
 }  // namespace ftune

@@ -11,6 +11,7 @@
 #include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_names.h"
 #include "engine/adapter/lora_values.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
@@ -35,12 +36,13 @@ const Parameter& BaseWeight(const LoraModule& lora, Model& model) {
 
 void InitValues(Backend& backend, Stream stream, const Parameter& p, uint64_t seed) {
   RandomSequence random(seed, HashName(p.name));
-  std::vector<float> values(p.size(), 0.0f);
+  std::vector<float> whole(p.global_size(), 0.0f);
   if (p.name.ends_with(kLoraA)) {
-    FillUniform(1.0f / std::sqrt(static_cast<float>(p.shape[1])), random, values);
+    FillUniform(1.0f / std::sqrt(static_cast<float>(p.shape[1])), random, whole);
   } else if (p.name.ends_with(kLoraEmbeddingB)) {
-    FillNormal(random, values);
+    FillNormal(random, whole);
   }
+  const std::vector<float> values = SliceOf(p, whole);
   backend.Upload(stream, std::as_bytes(std::span(values)), p.value);
 }
 
@@ -87,7 +89,9 @@ void InitLoraValues(Backend& backend, Stream stream, Model& model, const LoraTar
     for (const LoraModule& lora : targets.modules()) {
       if (!Owns(store, StrCat(lora.module.name, kLoraMagnitude))) continue;
       const LoraValues values = FindLoraValues(lora, find);
-      DoraNorms(backend, stream, lora, values, BaseWeight(lora, model).value, values.magnitude);
+      const Parameter& weight = BaseWeight(lora, model);
+      DoraNorms(backend, stream, lora, values, weight.value, AxisOfInputs(lora, weight, model.tensor_axis()),
+                values.magnitude);
     }
   }
 }

@@ -7,7 +7,7 @@ namespace ftune {
 
 LoraLinear::LoraLinear(const LinearSite& site, const LoraTargets& targets, double dropout,
                        ParameterStore& store)
-    : dropout_(static_cast<float>(dropout)) {
+    : dropout_(static_cast<float>(dropout)), first_input_(site.inputs.first()) {
   int64_t column = 0;
   for (size_t i = 0; i < site.parts.size(); ++i) {
     const LinearPart& part = site.parts[i];
@@ -16,20 +16,20 @@ LoraLinear::LoraLinear(const LinearSite& site, const LoraTargets& targets, doubl
       p.site = HashName(part.module);
       p.index = i;
       p.first_column = column;
-      p.out_features = part.out_features;
+      p.out_features = part.outputs.local_size();
       p.rank = lora->rank;
       p.first_rank = ranks_;
       p.scale = lora->scale;
-      p.a = &store.Declare(part.module + kLoraA, {p.rank, site.in_features}, DType::kF32, true, true);
+      p.a = &store.Declare(part.module + kLoraA, {p.rank, site.inputs}, site.terms(), DType::kF32, true, true);
       ranks_ += p.rank;
       parts_.push_back(p);
     }
-    column += part.out_features;
+    column += part.outputs.local_size();
   }
   // After all A, so that those lie side by side.
   for (Part& p : parts_) {
-    const std::string& module = site.parts[p.index].module;
-    p.b = &store.Declare(module + kLoraB, {p.out_features, p.rank}, DType::kF32, true, true);
+    const LinearPart& part = site.parts[p.index];
+    p.b = &store.Declare(part.module + kLoraB, {part.outputs, p.rank}, site.terms(), DType::kF32, true, true);
   }
 }
 
@@ -39,7 +39,8 @@ DropoutArgs LoraLinear::Draw(const Context& context, const Part& part) const {
           .step = context.step,
           .site = part.site,
           .first_token = context.batch.first_token,
-          .rows = context.picked_rows};
+          .rows = context.picked_rows,
+          .first_column = first_input_};
 }
 
 void LoraLinear::Bind(const std::vector<Tensor>&) {

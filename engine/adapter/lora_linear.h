@@ -1,5 +1,6 @@
 // LoRA on a group of products that share their input: y += scale * B A dropout(x), each part with its own A,
-// B, rank and scale. Without dropout the A matrices of all parts are one product.
+// B, rank and scale. Without dropout the A matrices of all parts are one product. Where outputs are cut over the
+// tensor axis, so is B; where inputs are, A: then the ranks' A x are terms of a sum, as B A x are.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ class LoraLinear final : public LinearAdapter {
     Parameter* b = nullptr;    // [out, rank]
     size_t index = 0;          // of the site's parts
     int64_t first_column = 0;  // in y
-    int64_t out_features = 0;
+    int64_t out_features = 0;  // of this rank of the tensor axis
     int64_t rank = 0;
     int64_t first_rank = 0;  // in `low`
     float scale = 0.0f;
@@ -50,6 +51,7 @@ class LoraLinear final : public LinearAdapter {
   void ForEachRun(const Context& context, const Tensor& x, const Run& run) const;
 
   float dropout_;
+  int64_t first_input_;  // of those that this rank has
   int64_t ranks_ = 0;  // of all parts
   std::vector<Part> parts_;
   Tensor all_a_;  // [ranks, in]

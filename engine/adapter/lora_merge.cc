@@ -41,13 +41,13 @@ void ScaleOutputs(Backend& backend, Stream stream, const LoraModule& lora, const
 }  // namespace
 
 void MergeLora(Backend& backend, Stream stream, const LoraModule& lora, const LoraValues& values,
-               const Tensor& weight) {
+               const TensorAxis& axis, const Tensor& weight) {
   if (!values.magnitude.defined()) {
     AddProduct(backend, stream, lora, values, weight);
     return;
   }
   const Tensor factor = backend.Allocate(1, values.magnitude.size(), Category::kBuffers);
-  DoraNorms(backend, stream, lora, values, weight, factor);
+  DoraNorms(backend, stream, lora, values, weight, axis, factor);
   backend.Divide(stream, values.magnitude, factor, factor);
   AddProduct(backend, stream, lora, values, weight);
   ScaleOutputs(backend, stream, lora, factor, weight);

@@ -15,6 +15,14 @@ void CheckUpdate([[maybe_unused]] const UpdateArgs& update) {
   assert(update.weights.dtype() == DType::kF32 || update.weights.dtype() == DType::kBF16);
 }
 
+void CheckSlice([[maybe_unused]] const CrossEntropySliceArgs& args) {
+  [[maybe_unused]] const int64_t rows = args.of.logits.rows();
+  assert(args.of.labels.size() == rows && args.of.loss.dtype() == DType::kF64);
+  assert(args.first_column + args.of.logits.cols() <= args.vocabulary);
+  assert(args.max.size() == rows && args.max.dtype() == DType::kF32);
+  assert(args.sums.rows() == 3 && args.sums.cols() == rows && args.sums.dtype() == DType::kF64);
+}
+
 }  // namespace
 
 Tensor Backend::Allocate(DType dtype, int64_t rows, int64_t cols, Category category) {
@@ -93,14 +101,16 @@ void Backend::BiasBackward(Stream stream, const Tensor& dy, const Tensor& dbias)
   DoBiasBackward(stream, dy, dbias, Scratch(sizes_->ColumnReduction(dy.rows(), dy.cols())));
 }
 
-void Backend::EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, const Tensor& out) {
+void Backend::EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, int64_t first_id,
+                               const Tensor& out) {
   assert(ids.size() == out.rows() && table.cols() == out.cols());
-  DoEmbeddingForward(stream, ids, table, out);
+  DoEmbeddingForward(stream, ids, table, first_id, out);
 }
 
-void Backend::EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+void Backend::EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                                const Tensor& dtable) {
   assert(ids.size() == dy.rows() && dtable.cols() == dy.cols());
-  DoEmbeddingBackward(stream, ids, dy, dtable);
+  DoEmbeddingBackward(stream, ids, dy, first_id, dtable);
 }
 
 void Backend::GatherRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
@@ -220,6 +230,21 @@ void Backend::UniformNoise(Stream stream, const NoiseArgs& args, const Tensor& x
 void Backend::CrossEntropy(Stream stream, const CrossEntropyArgs& args) {
   assert(args.labels.size() == args.logits.rows() && args.loss.dtype() == DType::kF64);
   DoCrossEntropy(stream, args);
+}
+
+void Backend::CrossEntropyMax(Stream stream, const CrossEntropySliceArgs& args) {
+  CheckSlice(args);
+  DoCrossEntropyMax(stream, args);
+}
+
+void Backend::CrossEntropySums(Stream stream, const CrossEntropySliceArgs& args) {
+  CheckSlice(args);
+  DoCrossEntropySums(stream, args);
+}
+
+void Backend::CrossEntropyLoss(Stream stream, const CrossEntropySliceArgs& args) {
+  CheckSlice(args);
+  DoCrossEntropyLoss(stream, args);
 }
 
 void Backend::RowNorms(Stream stream, const Tensor& x, const Tensor& norms) {

@@ -65,11 +65,13 @@ class Backend {
   // dbias += Σ_t dy[t]
   void BiasBackward(Stream stream, const Tensor& dy, const Tensor& dbias);
 
-  // out[t] = table[ids[t]]; ids [1, t] i32; table any float type. Ids are checked against the table by the
-  // caller.
-  void EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, const Tensor& out);
-  // dtable[ids[t]] += dy[t], in order of t.
-  void EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable);
+  // out[t] = table[ids[t] - first_id], or zeros where the table, of some rows of a larger one, does not have
+  // that; ids [1, t] i32; table any float type.
+  void EmbeddingForward(Stream stream, const Tensor& ids, const Tensor& table, int64_t first_id,
+                        const Tensor& out);
+  // dtable[ids[t] - first_id] += dy[t], where it has that row, in order of t.
+  void EmbeddingBackward(Stream stream, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                         const Tensor& dtable);
   // to[i] = from[rows[i]] / to[rows[i]] = from[i]; rows [1, n] i32.
   void GatherRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
   void ScatterRows(Stream stream, const Tensor& from, const Tensor& rows, const Tensor& to);
@@ -132,6 +134,11 @@ class Backend {
   void UniformNoise(Stream stream, const NoiseArgs& args, const Tensor& x);
 
   void CrossEntropy(Stream stream, const CrossEntropyArgs& args);
+  // The same in steps, of logits of which each rank has some columns. Between them the caller takes the
+  // greatest of all ranks' `max`, then the sum of their `sums`.
+  void CrossEntropyMax(Stream stream, const CrossEntropySliceArgs& args);
+  void CrossEntropySums(Stream stream, const CrossEntropySliceArgs& args);
+  void CrossEntropyLoss(Stream stream, const CrossEntropySliceArgs& args);
 
   // norms [1, rows] = sqrt(Σ_j x[i][j]²); f32.
   void RowNorms(Stream stream, const Tensor& x, const Tensor& norms);
@@ -173,8 +180,10 @@ class Backend {
   virtual void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) = 0;
   virtual void DoAddBias(Stream, const Tensor& bias, const Tensor& y) = 0;
   virtual void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) = 0;
-  virtual void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) = 0;
-  virtual void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) = 0;
+  virtual void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, int64_t first_id,
+                                  const Tensor& out) = 0;
+  virtual void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                                   const Tensor& dtable) = 0;
   virtual void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
   virtual void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) = 0;
   virtual void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, const NormOptions& options,
@@ -205,6 +214,9 @@ class Backend {
                          const Tensor& y) = 0;
   virtual void DoUniformNoise(Stream, const NoiseArgs& args, const Tensor& x) = 0;
   virtual void DoCrossEntropy(Stream, const CrossEntropyArgs& args) = 0;
+  virtual void DoCrossEntropyMax(Stream, const CrossEntropySliceArgs& args) = 0;
+  virtual void DoCrossEntropySums(Stream, const CrossEntropySliceArgs& args) = 0;
+  virtual void DoCrossEntropyLoss(Stream, const CrossEntropySliceArgs& args) = 0;
   virtual void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) = 0;
   virtual void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) = 0;
   virtual void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) = 0;

@@ -83,6 +83,18 @@ struct CrossEntropyArgs {
   float label_smoothing = 0.0f;  // e: the target is (1 - e) * onehot + e / cols, as in torch's cross_entropy
 };
 
+// The same of logits [rows, cols] that are columns [first_column, first_column + cols) of `vocabulary`.
+struct CrossEntropySliceArgs {
+  CrossEntropyArgs of;
+  int64_t first_column = 0;
+  int64_t vocabulary = 0;  // columns in all
+  // Made by CrossEntropyMax: [1, rows] f32, the greatest logit (capped, where there is a cap).
+  Tensor max;
+  // Made by CrossEntropySums: [3, rows] f64: the sums of exp(logit - max) and of the logits, and the label's
+  // logit, which is 0 where it is not among the columns. Logits are added up only for smoothing.
+  Tensor sums;
+};
+
 // Identifies the draws of one dropout: element (token, column) of site `site` in step `step`.
 struct DropoutArgs {
   float probability = 0.0f;
@@ -91,6 +103,7 @@ struct DropoutArgs {
   uint64_t site = 0;        // which layer and linear, unique in the model
   int64_t first_token = 0;  // global index, within the step, of row 0
   Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
+  int64_t first_column = 0;  // global index of column 0
 };
 
 // Identifies the draws of noise as DropoutArgs does; no dropout may have its `site`.

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engine/adapter/lora_names.h"
 #include "engine/format/quantized_weights.h"
+#include "engine/format/tensor_slice.h"
 
 namespace ftune {
 namespace {
@@ -66,8 +67,11 @@ absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& 
                       .expected = "a floating-point type"});
   }
   FTUNE_RETURN_IF_ERROR(CheckShape(tensor, parameter));
-  if (IsQuantizedWhole(parameter.dtype)) return LoadQuantized(backend, stream, tensor, parameter);
-  CopyIn(backend, stream, tensor, parameter);
+  std::vector<std::byte> copied;
+  FTUNE_ASSIGN_OR_RETURN(const SourceTensor slice,
+                         SliceForRank(tensor, parameter, backend.computes(), copied));
+  if (IsQuantizedWhole(parameter.dtype)) return LoadQuantized(backend, stream, slice, parameter);
+  CopyIn(backend, stream, slice, parameter);
   return absl::OkStatus();
 }
 

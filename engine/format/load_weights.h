@@ -26,7 +26,8 @@ struct StorageOptions {
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
                                     AdapterFactories adapter);
 
-// One tensor into one parameter, converted. Errors: another shape, no floating-point type.
+// One tensor, or this rank's slice of it, into one parameter, converted. Errors: another shape, no
+// floating-point type, blocks of quantised values that the slice would cut.
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
                            const Parameter& parameter);
 

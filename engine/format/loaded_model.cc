@@ -10,6 +10,7 @@
 #include "engine/format/lora_files.h"
 #include "engine/format/untied_weights.h"
 #include "engine/model/modules.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
@@ -107,6 +108,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
     loaded.files.config.max_position = options.context->max_position;
   }
   ModelConfig& config = loaded.files.config;
+  FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, options.tensor.size()));
 
   FTUNE_ASSIGN_OR_RETURN(std::vector<PeftAdapter> opened, OpenAdapters(options));
   FTUNE_RETURN_IF_ERROR(GrowVocabulary(options, opened, loaded.files));
@@ -156,7 +158,7 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.LongestText();
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
-      max_length, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn);
+      max_length, options.tensor, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn);
   Model& model = *loaded.model;
   if (options.ranks) {
     const LoadRanks& ranks = *options.ranks;

@@ -50,6 +50,7 @@ struct LoadModelOptions {
   // QLoRA: the frozen weights of the decoder's linears are quantised to this type while they are loaded.
   std::optional<DType> quantize;
   std::optional<ModelContext> context;  // instead of the model's
+  TensorAxis tensor;                    // each rank holds its slices; must be able to split the model
   std::optional<LoadRanks> ranks;       // none: this one has all
 
   std::optional<RowGrowth> growth;         // of embedding and head, for added tokens

@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/model_tensors.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
@@ -29,7 +31,7 @@ std::vector<int64_t> FileShape(const Parameter& parameter) {
 }
 
 void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor, const Parameter& parameter) {
-  const int64_t rows = parameter.value.cols(), cols = parameter.value.rows();  // of the file
+  const int64_t rows = parameter.shape[1], cols = parameter.shape[0];  // of the file
   const Tensor staged = backend.Allocate(tensor.dtype, rows, cols, Category::kBuffers);
   const Tensor wide = backend.Allocate(rows, cols, Category::kBuffers);
   backend.Upload(stream, tensor.bytes, staged);
@@ -39,7 +41,8 @@ void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor,
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = values[r * cols + c];
   }
-  backend.Upload(stream, std::as_bytes(std::span(turned)), parameter.value);
+  const std::vector<float> slice = SliceOf(parameter, turned);
+  backend.Upload(stream, std::as_bytes(std::span(slice)), parameter.value);
 }
 
 class Loader {
@@ -124,8 +127,10 @@ class Loader {
 // The adapter's own parameters in a store, without a model.
 void DeclareAdapter(const ModelConfig& config, const LoraOptions& options, const LoraTargets& targets,
                     ParameterStore& store) {
-  for (const ParameterShape& p : AdaptedModelParameters(config, MakeLoraFactories(options, targets))) {
-    if (IsAdapterParameter(p.name)) store.Declare(p.name, p.shape, DType::kF32, true, false);
+  for (const ParameterShape& p :
+       AdaptedModelParameters(config, MakeLoraFactories(options, targets), store.position())) {
+    if (!IsAdapterParameter(p.name)) continue;
+    store.Declare(p.name, p.dims, Placement::Replicate(), DType::kF32, true, false);
   }
 }
 
@@ -165,7 +170,7 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, cons
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter) {
   // This adapter's parameters, in place of those of the one that the model has.
-  ParameterStore store;
+  ParameterStore store(model.tensor_axis().position());
   DeclareAdapter(model.config(), adapter.config.lora, targets, store);
   store.Allocate(backend);
   Loader loader(backend, stream, adapter);
@@ -184,16 +189,17 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
       FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
       const LoraModule* lora =
           p.name.ends_with(".weight") ? targets.Find(p.name.substr(0, p.name.rfind('.'))) : nullptr;
-      if (lora != nullptr) MergeLora(backend, stream, *lora, FindLoraValues(*lora, find), p.value);
+      if (lora == nullptr) continue;
+      MergeLora(backend, stream, *lora, FindLoraValues(*lora, find),
+                AxisOfInputs(*lora, p, model.tensor_axis()), p.value);
     }
   }
   return loader.CheckAllUsed();
 }
 
-absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const ModelFiles& base,
+absl::Status SaveLora(const Model& model, const LoraOptions& options, const LoraTargets& targets,
+                      const ModelFiles& base, std::span<const OutputTensor> tensors,
                       const std::filesystem::path& folder) {
-  std::vector<OutputTensor> tensors = AdapterTensors(backend, stream, model, targets);
   PeftConfig config;
   config.lora = options;
   config.base_model = base.name.empty() ? base.path.string() : base.name;
@@ -220,11 +226,6 @@ absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraO
       return architecture.head.ends_with(name) || architecture.embedding.ends_with(name);
     });
     names.emplace_back(kTiedName);
-    const std::string embedding = StrCat(architecture.embedding, ".weight");
-    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
-                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
-    head.name = StrCat(architecture.head, ".weight");
-    tensors.push_back(std::move(head));
   }
   return WritePeftAdapter(folder, config, tensors);
 }

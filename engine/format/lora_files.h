@@ -30,9 +30,9 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, cons
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
                              const PeftAdapter& adapter);
 
-// `base` is what the model was opened from.
-absl::Status SaveLora(Backend& backend, Stream stream, Model& model, const LoraOptions& options,
-                      const LoraTargets& targets, const ModelFiles& base,
+// `base` is what the model was opened from; `tensors` are its AdapterTensors.
+absl::Status SaveLora(const Model& model, const LoraOptions& options, const LoraTargets& targets,
+                      const ModelFiles& base, std::span<const OutputTensor> tensors,
                       const std::filesystem::path& folder);
 
 }  // namespace ftune

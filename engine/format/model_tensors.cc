@@ -1,33 +1,46 @@
 #include "engine/format/model_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "base/strings.h"
+#include "engine/adapter/dora_norms.h"
 #include "engine/adapter/lora_merge.h"
 #include "engine/adapter/lora_names.h"
+#include "engine/model/slices.h"
 
 namespace ftune {
 namespace {
 
-absl::Status Write(Backend& backend, Stream stream, const Tensor& values, DType dtype, std::byte* out) {
-  const std::span<std::byte> bytes(out, BytesFor(dtype, values.size()));
-  if (values.dtype() == dtype) {
-    backend.Download(stream, values, bytes);
+// Writes all of the parameter, of which `values` are what this rank has.
+absl::Status Write(Backend& backend, Stream stream, const TensorAxis& axis, const Parameter& p,
+                   const Tensor& values, DType dtype, std::byte* out) {
+  Tensor rounded = values;
+  if (values.dtype() != dtype) {
+    rounded = backend.Allocate(dtype, values.rows(), values.cols(), Category::kBuffers);
+    backend.Convert(stream, values, rounded);
+  }
+  const int64_t bytes = BytesFor(dtype, values.size());
+  if (p.placement() == Placement::Replicate()) {
+    backend.Download(stream, rounded, {out, static_cast<size_t>(bytes)});
     return absl::OkStatus();
   }
-  const Tensor rounded = backend.Allocate(dtype, values.rows(), values.cols(), Category::kBuffers);
-  backend.Convert(stream, values, rounded);
-  backend.Download(stream, rounded, bytes);
-  return absl::OkStatus();
+  std::vector<std::byte> own(bytes);
+  backend.Download(stream, rounded, own);
+  GatherWhole(axis, p, dtype, own, out);
+  return axis.status();
 }
 
-// Writes f32 values with rows and columns exchanged.
-absl::Status WriteTurned(Backend& backend, Stream stream, const Tensor& values, std::byte* out) {
-  std::vector<float> read(values.size()), turned(values.size());
-  backend.Download(stream, values, std::as_writable_bytes(std::span(read)));
-  const int64_t rows = values.rows(), cols = values.cols();
+// The same of f32 values, with rows and columns exchanged.
+absl::Status WriteTurned(Backend& backend, Stream stream, const TensorAxis& axis, const Parameter& p,
+                         std::byte* out) {
+  const int64_t rows = p.shape[0], cols = p.shape[1];
+  std::vector<float> read(p.global_size()), turned(p.global_size());
+  FTUNE_RETURN_IF_ERROR(
+      Write(backend, stream, axis, p, p.value, DType::kF32, std::as_writable_bytes(std::span(read)).data()));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) turned[c * rows + r] = read[r * cols + c];
   }
@@ -43,7 +56,7 @@ Tensor MergedValues(Backend& backend, Stream stream, Model& model, const Paramet
   if (lora != nullptr) {
     const LoraValues values =
         FindLoraValues(*lora, [&](const std::string& name) { return model.Find(name); });
-    MergeLora(backend, stream, *lora, values, merged);
+    MergeLora(backend, stream, *lora, values, AxisOfInputs(*lora, p, model.tensor_axis()), merged);
   }
   return merged;
 }
@@ -68,7 +81,7 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
                            const bool direct = lora == nullptr && !IsQuantized(p->dtype);
                            const Tensor values =
                                direct ? p->value : MergedValues(backend, stream, model, *p, lora);
-                           return Write(backend, stream, values, dtype, out);
+                           return Write(backend, stream, model.tensor_axis(), *p, values, dtype, out);
                          }});
     }
   }
@@ -87,11 +100,19 @@ std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model&
       if (turned) std::swap(tensor.shape[0], tensor.shape[1]);
       tensor.fill = [&backend, stream, &model, block, p, turned](std::byte* out) {
         const BlockUse use(model.hooks(), block);
-        return turned ? WriteTurned(backend, stream, p->value, out)
-                      : Write(backend, stream, p->value, DType::kF32, out);
+        return turned ? WriteTurned(backend, stream, model.tensor_axis(), *p, out)
+                      : Write(backend, stream, model.tensor_axis(), *p, p->value, DType::kF32, out);
       };
       tensors.push_back(std::move(tensor));
     }
+  }
+  const ModuleNames& names = model.config().architecture->names;
+  const std::string embedding = StrCat(names.embedding, ".weight");
+  if (model.config().tied_head && targets.Saves(embedding)) {
+    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+    head.name = StrCat(names.head, ".weight");
+    tensors.push_back(std::move(head));
   }
   return tensors;
 }

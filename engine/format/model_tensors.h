@@ -1,4 +1,6 @@
-// A model in memory as tensors to be written: whole, merged with its adapter, or the adapter alone.
+// A model in memory as tensors to be written: whole, merged with its adapter, or the adapter alone. Tensors
+// are global: where ranks of the tensor axis hold slices, all of them fill the same tensors in the same
+// order, and each gets the whole.
 #pragma once
 
 #include <vector>
@@ -16,7 +18,8 @@ namespace ftune {
 std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& model, DType dtype,
                                        const LoraTargets* merged);
 
-// The adapter's parameters and those of modules_to_save, f32, as PEFT shapes them.
+// The adapter's parameters and those of modules_to_save, f32, as PEFT shapes them: of a tied pair that
+// is saved, both ends.
 std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model& model,
                                          const LoraTargets& targets);
 

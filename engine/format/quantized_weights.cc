@@ -88,7 +88,7 @@ QuantizedWeights FindQuantized(const Model& model, const WeightSource& source) {
     found.bytes += BytesFor(p->dtype, p->size());
     const SourceTensor* tensor = source.Find(p->name);
     if (tensor == nullptr) continue;
-    found.source_bytes += static_cast<int64_t>(tensor->bytes.size());
+    found.source_bytes += BytesFor(tensor->dtype, p->size());
     if (IsQuantized(tensor->dtype)) ++found.twice;
   }
   return found;

@@ -10,27 +10,40 @@
 
 #include "engine/model/context.h"
 #include "engine/model/parameter_store.h"
+#include "engine/model/tensor_axis.h"
 
 namespace ftune {
 
 struct LinearPart {
   std::string
       module;  // "model.layers.0.self_attn.q_proj"; its parameters are <module>.weight and <module>.bias
-  int64_t out_features = 0;
+  Dimension outputs = 0;
   bool bias = false;
 };
 
 struct LinearSite {
   std::vector<LinearPart> parts;
-  int64_t in_features = 0;
+  Dimension inputs = 0;
   bool transposed = false;  // weights are stored [in, out] (GPT-2's Conv1D), not [out, in]
   bool head = false;        // of the language model: not one of the decoder's linears
+  TensorAxis axis = {};     // over which either the parts' outputs are cut or the inputs, or nothing
+
+  bool outputs_cut() const { return parts.front().outputs.sharded(); }
+  bool inputs_cut() const { return inputs.sharded(); }
+  // What the gradients of weights and of what adapters add to them are sums over: each rank has terms of its
+  // own outputs, or inputs.
+  Placement terms() const {
+    return outputs_cut() || inputs_cut() ? Placement::Shard(1) : Placement::Replicate();
+  }
 };
 
 struct EmbeddingSite {
   std::string module;  // "model.embed_tokens"
-  int64_t vocab_size = 0;
+  Dimension vocabulary = 0;
   int64_t hidden_size = 0;
+  TensorAxis axis = {};
+
+  Placement terms() const { return vocabulary.sharded() ? Placement::Shard(0) : Placement::Replicate(); }
 };
 
 // What an adapter keeps of one layer between forward and backward.
@@ -41,6 +54,8 @@ struct AdapterSaved {
   Tensor dproduct;  // DoRA: its gradient
 };
 
+// Over the tensor axis all tensors are this rank's slices. Where inputs are cut, products are its terms of the
+// sum over the ranks; where outputs are, gradients of inputs are.
 class LinearAdapter {
  public:
   virtual ~LinearAdapter() = default;
@@ -71,7 +86,8 @@ class EmbeddingAdapter {
   virtual ~EmbeddingAdapter() = default;
   virtual void Bind(const Tensor& table) = 0;  // the base's, [vocab, hidden]
   virtual void Refresh(Backend&, Stream) {}
-  // `y` holds the rows of the base's table and becomes what the adapter makes of them. `saved` may be null.
+  // `y` holds the rows of the base's table, zeros where the rank does not hold them, and becomes what the
+  // adapter makes of them: the rank's term of the sum. `saved` may be null.
   virtual void Forward(const Context& context, const Tensor& y, AdapterSaved* saved) const = 0;
   // Adds to the adapter's gradients.
   virtual void Backward(const Context& context, const Tensor& dy, AdapterSaved& saved) const = 0;

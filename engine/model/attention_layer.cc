@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "engine/model/activations.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
@@ -31,15 +32,15 @@ static_assert(kDNormed + 1 == AttentionLayer::kSavedSlots);
 
 enum AdapterSlot { kQkvAdapter, kOutputAdapter };
 
-LinearSite QkvSite(const ModelConfig& c, int64_t layer) {
+LinearSite QkvSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   const ModuleNames& names = c.architecture->names;
   const std::string prefix = LayerPrefix(c, layer);
-  const int64_t q = c.num_heads * c.head_dim;
-  const int64_t kv = c.num_kv_heads * c.head_dim;
-  LinearSite site = {.in_features = c.hidden_size, .transposed = c.architecture->transposed_linears};
+  LinearSite site = {.inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
   if (!names.fused_qkv.empty()) {
-    site.parts = {{StrCat(prefix, names.fused_qkv), q + 2 * kv, c.qkv_bias}};
+    site.parts = {{StrCat(prefix, names.fused_qkv), QkvDimension(c, axis.position()), c.qkv_bias}};
   } else {
+    const Dimension q = QueryDimension(c, axis.position());
+    const Dimension kv = KeyDimension(c, axis.position());
     site.parts = {{StrCat(prefix, names.query), q, c.qkv_bias},
                   {StrCat(prefix, names.key), kv, c.qkv_bias},
                   {StrCat(prefix, names.value), kv, c.qkv_bias}};
@@ -47,16 +48,17 @@ LinearSite QkvSite(const ModelConfig& c, int64_t layer) {
   return site;
 }
 
-LinearSite OutputSite(const ModelConfig& c, int64_t layer) {
+LinearSite OutputSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   return {.parts = {{StrCat(LayerPrefix(c, layer), c.architecture->names.attention_output), c.hidden_size,
                      c.output_bias}},
-          .in_features = c.num_heads * c.head_dim,
-          .transposed = c.architecture->transposed_linears};
+          .inputs = QueryDimension(c, axis.position()),
+          .transposed = c.architecture->transposed_linears,
+          .axis = axis};
 }
 
-AttentionShape ShapeOf(const ModelConfig& c, int64_t layer) {
-  return {.heads = c.num_heads,
-          .kv_heads = c.num_kv_heads,
+AttentionShape ShapeOf(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
+  return {.heads = QueryDimension(c, axis.position()).local_size() / c.head_dim,
+          .kv_heads = KeyDimension(c, axis.position()).local_size() / c.head_dim,
           .head_dim = c.head_dim,
           .scale = c.attention_scale != 0.0f ? c.attention_scale
                                              : 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
@@ -66,24 +68,27 @@ AttentionShape ShapeOf(const ModelConfig& c, int64_t layer) {
 
 }  // namespace
 
-AttentionLayer::AttentionLayer(const ModelConfig& c, int64_t layer, const ParameterPolicy& policy,
-                               ParameterStore& store)
-    : layer_(layer),
-      query_size_(c.num_heads * c.head_dim),
-      kv_size_(c.num_kv_heads * c.head_dim),
-      shape_(ShapeOf(c, layer)),
-      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.attention_norm), c, c.hidden_size, 1, policy,
-            store),
-      qkv_(QkvSite(c, layer), policy, store),
-      output_(OutputSite(c, layer), policy, store) {
+AttentionLayer::AttentionLayer(const ModelConfig& c, int64_t layer, const TensorAxis& axis,
+                               const ParameterPolicy& policy, ParameterStore& store)
+    : axis_(axis),
+      layer_(layer),
+      query_size_(QueryDimension(c, axis.position()).local_size()),
+      kv_size_(KeyDimension(c, axis.position()).local_size()),
+      shape_(ShapeOf(c, layer, axis)),
+      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.attention_norm), c, c.hidden_size, 1,
+            axis.tokens(), policy, store),
+      qkv_(QkvSite(c, layer, axis), policy, store),
+      output_(OutputSite(c, layer, axis), policy, store) {
   const ModuleNames& names = c.architecture->names;
   const std::string prefix = LayerPrefix(c, layer);
   if (!names.query_norm.empty()) {
-    query_norm_.emplace(StrCat(prefix, names.query_norm), c, query_size_, c.num_heads, policy, store);
-    key_norm_.emplace(StrCat(prefix, names.key_norm), c, kv_size_, c.num_kv_heads, policy, store);
+    const Placement heads = axis.size() > 1 ? Placement::Shard(1) : Placement::Replicate();
+    query_norm_.emplace(StrCat(prefix, names.query_norm), c, query_size_, shape_.heads, heads, policy, store);
+    key_norm_.emplace(StrCat(prefix, names.key_norm), c, kv_size_, shape_.kv_heads, heads, policy, store);
   }
   if (!names.attention_post_norm.empty()) {
-    post_norm_.emplace(StrCat(prefix, names.attention_post_norm), c, c.hidden_size, 1, policy, store);
+    post_norm_.emplace(StrCat(prefix, names.attention_post_norm), c, c.hidden_size, 1, axis.tokens(), policy,
+                       store);
   }
 }
 
@@ -186,8 +191,9 @@ Tensor AttentionLayer::Forward(const Context& context, const Tensor& x, Saved* s
 
   Tensor stats;
   Tensor normed = norm_.Forward(context, x, &stats);
-  const Tensor qkv = NewActivation(context, x.rows(), qkv_.out_features());
-  qkv_.Forward(context, normed, qkv, false, adapter(kQkvAdapter));
+  Tensor input = Gathered(context, axis_, normed);
+  const Tensor qkv = NewActivation(context, input.rows(), qkv_.out_features());
+  qkv_.Forward(context, input, qkv, false, adapter(kQkvAdapter));
   if (saved != nullptr) {
     (*saved)[kX] = x;
     (*saved)[kQkv] = qkv;
@@ -196,7 +202,7 @@ Tensor AttentionLayer::Forward(const Context& context, const Tensor& x, Saved* s
     (*kept)[kNormed] = normed;
     (*kept)[kStats] = stats;
   }
-  normed = Tensor();
+  normed = input = Tensor();
 
   Tensor lse;
   Tensor attended = Attend(context, Prepare(context, qkv, kept), kept != nullptr ? &lse : nullptr);
@@ -225,11 +231,11 @@ Tensor AttentionLayer::Forward(const Context& context, const Tensor& x, Saved* s
 void AttentionLayer::BackwardInput(const Context& context, const Tensor& dy, Saved& saved, bool dx_needed,
                                    bool with_weights) const {
   Backend& backend = context.backend;
-  const int64_t tokens = dy.rows();
+  const int64_t tokens = saved[kQkv].rows();
   if (!with_weights) saved[kDY] = Copy(context, dy);
   Tensor dout = dy;
   if (post_norm_) {
-    dout = NewActivation(context, tokens, dy.cols());
+    dout = NewActivation(context, dy.rows(), dy.cols());
     post_norm_->BackwardInputInto(context, dy, saved[kOut], saved[kOutStats], dout);
     if (with_weights) post_norm_->BackwardWeight(context, dy, saved[kOut], saved[kOutStats]);
   }
@@ -241,12 +247,13 @@ void AttentionLayer::BackwardInput(const Context& context, const Tensor& dy, Sav
     saved[kAttended] = Attend(context, SavedOperands(saved), &saved[kLse]);
   }
   Tensor dattended = NewActivation(context, tokens, query_size_);
+  if (!with_weights && post_norm_) saved[kDOut] = dout;
+  dout = Gathered(context, axis_, dout);
   output_.BackwardInput(context, dout, dattended, saved.adapters[kOutputAdapter]);
   if (with_weights) {
     output_.BackwardWeight(context, dout, saved[kAttended], saved.adapters[kOutputAdapter]);
-  } else if (post_norm_) {
-    saved[kDOut] = dout;
   }
+  dout = Tensor();
 
   const Tensor dqkv = NewActivation(context, tokens, saved[kQkv].cols());
   const Operands operands = SavedOperands(saved);
@@ -273,16 +280,22 @@ void AttentionLayer::BackwardInput(const Context& context, const Tensor& dy, Sav
     saved[kNormed] = norm_.Forward(context, saved[kX], &saved[kStats]);
   }
   const bool dnormed_needed = dx_needed || norm_.has_trainable();
-  const Tensor dnormed = dnormed_needed ? NewActivation(context, tokens, dy.cols()) : Tensor();
-  qkv_.BackwardInput(context, dqkv, dnormed, saved.adapters[kQkvAdapter]);
+  Tensor dnormed = dnormed_needed ? NewActivation(context, tokens, dy.cols()) : Tensor();
+  dnormed = qkv_.BackwardInput(context, dqkv, dnormed, saved.adapters[kQkvAdapter]);
   if (with_weights) {
-    qkv_.BackwardWeight(context, dqkv, saved[kNormed], saved.adapters[kQkvAdapter]);
+    AddQkvGradients(context, dqkv, saved);
     if (dnormed_needed) norm_.BackwardWeight(context, dnormed, saved[kX], saved[kStats]);
   } else {
     saved[kDQkv] = dqkv;
-    saved[kDNormed] = dnormed;
+    // Without the other ranks' rows, of which it is a view.
+    saved[kDNormed] = axis_.sequence_parallel() && dnormed.defined() ? Copy(context, dnormed) : dnormed;
   }
   if (dx_needed) norm_.BackwardInput(context, dnormed, saved[kX], saved[kStats], dy);
+}
+
+void AttentionLayer::AddQkvGradients(const Context& context, const Tensor& dqkv, const Saved& saved) const {
+  if (!qkv_.has_trainable()) return;
+  qkv_.BackwardWeight(context, dqkv, Gathered(context, axis_, saved[kNormed]), saved.adapters[kQkvAdapter]);
 }
 
 void AttentionLayer::BackwardWeight(const Context& context, Saved& saved) const {
@@ -291,8 +304,11 @@ void AttentionLayer::BackwardWeight(const Context& context, Saved& saved) const 
     dout = saved[kDOut];
     post_norm_->BackwardWeight(context, saved[kDY], saved[kOut], saved[kOutStats]);
   }
-  output_.BackwardWeight(context, dout, saved[kAttended], saved.adapters[kOutputAdapter]);
-  qkv_.BackwardWeight(context, saved[kDQkv], saved[kNormed], saved.adapters[kQkvAdapter]);
+  if (output_.has_trainable()) {
+    output_.BackwardWeight(context, Gathered(context, axis_, dout), saved[kAttended],
+                           saved.adapters[kOutputAdapter]);
+  }
+  AddQkvGradients(context, saved[kDQkv], saved);
   if (saved[kDNormed].defined()) norm_.BackwardWeight(context, saved[kDNormed], saved[kX], saved[kStats]);
 }
 

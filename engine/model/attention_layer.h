@@ -15,8 +15,8 @@ class AttentionLayer {
   static constexpr int kSavedSlots = 15;
   static constexpr int kAdapters = 2;
 
-  AttentionLayer(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy,
-                 ParameterStore& store);
+  AttentionLayer(const ModelConfig& config, int64_t layer, const TensorAxis& axis,
+                 const ParameterPolicy& policy, ParameterStore& store);
 
   void Bind();
   // See Block::Refresh.
@@ -51,12 +51,15 @@ class AttentionLayer {
   // Rotates q and k, or rotates their gradients back.
   void Rotate(const Context& context, const Tensor& qk, bool inverse) const;
 
+  void AddQkvGradients(const Context& context, const Tensor& dqkv, const Saved& saved) const;
+
   Tensor Attend(const Context& context, const Operands& operands, Tensor* lse) const;
   // Appends the new keys and values to the layer's cache and attends to all of it.
   Tensor AttendCached(const Context& context, const Operands& operands) const;
 
+  TensorAxis axis_;
   int64_t layer_;
-  int64_t query_size_;
+  int64_t query_size_;  // of this rank, as all sizes here
   int64_t kv_size_;
   AttentionShape shape_;
   Norm norm_;

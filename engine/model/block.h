@@ -32,6 +32,7 @@ enum class Keep {
 
 class Block {
  public:
+  explicit Block(const TensorAxis& axis) : store_(axis.position()) {}
   virtual ~Block() = default;
 
   ParameterStore& store() { return store_; }
@@ -48,7 +49,7 @@ class Block {
   // weights may have changed since the last one.
   virtual void Refresh(Backend&, Stream) {}
 
-  // x [tokens, hidden] → y. `saved`, where given, is filled with what backward needs. Where `output_needed`
+  // x [tokens, hidden] → y, under sequence parallelism this rank's rows of both. `saved`, where given, is filled with what backward needs. Where `output_needed`
   // is false (recomputation), the products that only make y may be left out and y is undefined.
   virtual Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) = 0;
 

@@ -2,8 +2,11 @@
 
 namespace ftune {
 
-DecoderBlock::DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy)
-    : attention_(config, layer, policy, store()), mlp_(config, layer, policy, store()) {}
+DecoderBlock::DecoderBlock(const ModelConfig& config, int64_t layer, const TensorAxis& axis,
+                           const ParameterPolicy& policy)
+    : Block(axis),
+      attention_(config, layer, axis, policy, store()),
+      mlp_(config, layer, axis, policy, store()) {}
 
 void DecoderBlock::Bind() {
   attention_.Bind();

@@ -8,7 +8,8 @@ namespace ftune {
 
 class DecoderBlock final : public Block {
  public:
-  DecoderBlock(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy);
+  DecoderBlock(const ModelConfig& config, int64_t layer, const TensorAxis& axis,
+               const ParameterPolicy& policy);
 
   bool hidden() const override { return true; }
   void Bind() override;

@@ -9,7 +9,7 @@ namespace ftune {
 
 class EmbeddingBlock final : public Block {
  public:
-  EmbeddingBlock(const ModelConfig& config, const ParameterPolicy& policy);
+  EmbeddingBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy);
 
   const Parameter& weight() const { return *weight_; }
 
@@ -23,7 +23,9 @@ class EmbeddingBlock final : public Block {
   void BackwardWeight(const Context& context, Saved& saved) override;
 
  private:
-  Parameter* weight_;
+  TensorAxis axis_;
+  Parameter* weight_;  // [vocab, hidden], of which a rank of the tensor axis has some rows
+  int64_t first_id_;   // of those
   std::unique_ptr<EmbeddingAdapter> adapter_;
   Parameter* positions_ = nullptr;
   float scale_ = 1.0f;  // of the tokens' vectors

@@ -3,25 +3,35 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "engine/model/activations.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
 enum Slot { kDX };
+
+LinearSite SiteOf(const ModelConfig& config, const TensorAxis& axis) {
+  return {.parts = {{std::string(config.architecture->names.head),
+                     VocabularyDimension(config, axis.position()), false}},
+          .inputs = config.hidden_size,
+          .head = true,
+          .axis = axis};
+}
+
 }  // namespace
 
-HeadBlock::HeadBlock(const ModelConfig& config, const ParameterPolicy& policy,
+HeadBlock::HeadBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy,
                      const EmbeddingBlock* embedding)
-    : norm_(std::string(config.architecture->names.final_norm), config, config.hidden_size, 1, policy,
-            store()),
-      weight_(config.tied_head ? &embedding->weight()
-                               : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
-                                                 {config.vocab_size, config.hidden_size}, true)),
-      vocab_size_(config.vocab_size),
+    : Block(axis),
+      axis_(axis),
+      vocabulary_(VocabularyDimension(config, axis.position())),
+      norm_(std::string(config.architecture->names.final_norm), config, config.hidden_size, 1,
+            SiteOf(config, axis).terms(), policy, store()),
       softcap_(config.logit_softcap) {
-  const LinearSite site = {
-      .parts = {{std::string(config.architecture->names.head), config.vocab_size, false}},
-      .in_features = config.hidden_size,
-      .head = true};
+  const LinearSite site = SiteOf(config, axis);
+  weight_ = config.tied_head ? &embedding->weight()
+                             : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
+                                               {vocabulary_, site.inputs}, site.terms(), true);
   if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store());
 }
 
@@ -39,9 +49,10 @@ int64_t HeadBlock::ChunkRows(int64_t vocab_size) {
   return std::max<int64_t>(16, rows / 16 * 16);
 }
 
-Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved, bool) {
+Tensor HeadBlock::Forward(const Context& context, const Tensor& own, Saved* saved, bool) {
   Backend& backend = context.backend;
   const Stream stream = context.stream;
+  const Tensor x = Gathered(context, axis_, own);
   const int64_t hidden = x.cols();
   const bool gradients = saved != nullptr && context.training;
 
@@ -49,12 +60,11 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
   if (gradients) {
     dx = backend.Allocate(x.rows(), hidden, Category::kActivations);
     backend.Zero(stream, dx);
-    (*saved)[kDX] = dx;
   }
-  const int64_t chunk = std::min(ChunkRows(vocab_size_), x.rows());
+  const int64_t chunk = std::min(ChunkRows(vocabulary_.largest_local_size()), x.rows());
   const Tensor picked = backend.Allocate(chunk, hidden, Category::kActivations);
   const Tensor dpicked = gradients ? backend.Allocate(chunk, hidden, Category::kActivations) : Tensor();
-  const Tensor logits = backend.Allocate(chunk, vocab_size_, Category::kActivations);
+  const Tensor logits = backend.Allocate(chunk, vocabulary_.local_size(), Category::kActivations);
   for (int64_t first = 0; first < context.batch.trained_tokens; first += chunk) {
     const int64_t rows = std::min(chunk, context.batch.trained_tokens - first);
     const Tensor row_ids = context.batch.trained_rows.Cols(first, rows);
@@ -67,13 +77,14 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     Context chunk_context = context;
     chunk_context.picked_rows = row_ids;
     Score(chunk_context, normed, scores, gradients ? &kept : nullptr);
-    backend.CrossEntropy(stream, {.logits = scores,
-                                  .labels = context.batch.trained_labels.Cols(first, rows),
-                                  .scale = context.loss_scale,
-                                  .gradient = gradients,
-                                  .loss = context.loss,
-                                  .softcap = softcap_,
-                                  .label_smoothing = gradients ? context.label_smoothing : 0.0f});
+    const CrossEntropyArgs loss = {.logits = scores,
+                                   .labels = context.batch.trained_labels.Cols(first, rows),
+                                   .scale = context.loss_scale,
+                                   .gradient = gradients,
+                                   .loss = context.loss,
+                                   .softcap = softcap_,
+                                   .label_smoothing = gradients ? context.label_smoothing : 0.0f};
+    AddLoss(context, loss);
     if (!gradients) continue;
     const Tensor dnormed = BackwardScore(chunk_context, scores, normed, kept);
     norm_.BackwardWeight(context, dnormed, inputs, rstd);
@@ -82,7 +93,28 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& x, Saved* saved,
     norm_.BackwardInput(context, dnormed, inputs, rstd, dinputs);
     backend.ScatterRows(stream, dinputs, row_ids, dx);
   }
+  if (!gradients) return {};
+  const Tensor sum = vocabulary_.sharded() ? axis_.Summed(stream, dx) : dx;
+  (*saved)[kDX] = axis_.sequence_parallel() ? Copy(context, sum) : sum;  // without the other ranks' rows
   return {};
+}
+
+void HeadBlock::AddLoss(const Context& context, const CrossEntropyArgs& args) const {
+  Backend& backend = context.backend;
+  const Stream stream = context.stream;
+  if (!vocabulary_.sharded()) return backend.CrossEntropy(stream, args);
+  const int64_t rows = args.logits.rows();
+  const CrossEntropySliceArgs slice = {
+      .of = args,
+      .first_column = vocabulary_.first(),
+      .vocabulary = vocabulary_.size(),
+      .max = backend.Allocate(1, rows, Category::kActivations),
+      .sums = backend.Allocate(DType::kF64, 3, rows, Category::kActivations)};
+  backend.CrossEntropyMax(stream, slice);
+  axis_.AllReduce(stream, slice.max, ReduceOp::kMax);
+  backend.CrossEntropySums(stream, slice);
+  axis_.AllReduce(stream, slice.sums);
+  backend.CrossEntropyLoss(stream, slice);
 }
 
 void HeadBlock::Score(const Context& context, const Tensor& normed, const Tensor& scores,
@@ -119,10 +151,10 @@ void HeadBlock::BackwardWeight(const Context&, Saved&) {}
 Tensor HeadBlock::Logits(const Context& context, const Tensor& x) const {
   Tensor rstd;
   const Tensor normed = norm_.Forward(context, x, &rstd);
-  const Tensor logits = context.backend.Allocate(x.rows(), vocab_size_, Category::kActivations);
+  const Tensor logits = context.backend.Allocate(x.rows(), vocabulary_.local_size(), Category::kActivations);
   Score(context, normed, logits, nullptr);
   if (softcap_ != 0.0f) context.backend.SoftCap(context.stream, softcap_, logits);
-  return logits;
+  return axis_.GatheredColumns(context.backend, context.stream, logits, vocabulary_);
 }
 
 }  // namespace ftune

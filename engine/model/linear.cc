@@ -5,28 +5,33 @@
 namespace ftune {
 
 Parameter& ParameterPolicy::Declare(ParameterStore& store, const std::string& name,
-                                    std::vector<int64_t> shape, bool decay) const {
+                                    std::vector<Dimension> dims, Placement terms, bool decay) const {
   const bool trains = trainable(name);
-  return store.Declare(name, std::move(shape), dtype(name, trains), trains, decay);
+  return store.Declare(name, std::move(dims), terms, dtype(name, trains), trains, decay);
 }
 
 Linear::Linear(const LinearSite& site, const ParameterPolicy& policy, ParameterStore& store)
-    : transposed_(site.transposed) {
+    : transposed_(site.transposed),
+      axis_(site.axis),
+      outputs_cut_(site.outputs_cut()),
+      inputs_cut_(site.inputs_cut()) {
   for (const LinearPart& part : site.parts) {
     PartParameters p;
-    std::vector<int64_t> shape = {part.out_features, site.in_features};
-    if (transposed_) std::swap(shape[0], shape[1]);
-    p.weight = &policy.Declare(store, part.module + ".weight", std::move(shape), true);
+    std::vector<Dimension> dims = {part.outputs, site.inputs};
+    if (transposed_) std::swap(dims[0], dims[1]);
+    p.weight = &policy.Declare(store, part.module + ".weight", std::move(dims), site.terms(), true);
     p.first_column = out_features_;
-    p.out_features = part.out_features;
-    out_features_ += part.out_features;
+    p.out_features = part.outputs.local_size();
+    out_features_ += p.out_features;
     parts_.push_back(p);
   }
   // After all weights, so that those lie side by side.
   for (size_t i = 0; i < site.parts.size(); ++i) {
     if (!site.parts[i].bias) continue;
+    // Added behind the sum over cut inputs, to the rows that the rank then has.
+    const Placement terms = inputs_cut_ ? axis_.tokens() : site.terms();
     parts_[i].bias =
-        &policy.Declare(store, site.parts[i].module + ".bias", {site.parts[i].out_features}, false);
+        &policy.Declare(store, site.parts[i].module + ".bias", {site.parts[i].outputs}, terms, false);
   }
   if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store);
 }
@@ -77,14 +82,21 @@ void Linear::Product(const Context& context, const Tensor& x, const Tensor& y, b
 void Linear::Forward(const Context& context, const Tensor& x, const Tensor& y, bool accumulate,
                      AdapterSaved* saved) const {
   Backend& backend = context.backend;
-  if (adapter_ && accumulate && !adapter_->only_adds()) {
-    const Tensor product = backend.Allocate(y.rows(), y.cols(), Category::kActivations);
+  const bool sums_apart = accumulate || axis_.sequence_parallel();
+  if (inputs_cut_ ? sums_apart : adapter_ && accumulate && !adapter_->only_adds()) {
+    const Tensor product = backend.Allocate(x.rows(), y.cols(), Category::kActivations);
     Product(context, x, product, false);
-    adapter_->Forward(context, x, product, saved);
-    backend.Add(context.stream, product, y);
+    if (adapter_) adapter_->Forward(context, x, product, saved);
+    const Tensor term = inputs_cut_ ? axis_.Summed(context.stream, product) : product;
+    if (accumulate) {
+      backend.Add(context.stream, term, y);
+    } else {
+      backend.Convert(context.stream, term, y);
+    }
   } else {
     Product(context, x, y, accumulate);
     if (adapter_) adapter_->Forward(context, x, y, saved);
+    if (inputs_cut_) axis_.AllReduce(context.stream, y);
   }
   for (const PartParameters& p : parts_) {
     if (p.bias != nullptr) {
@@ -100,7 +112,7 @@ void Linear::ForwardAdapterOnly(const Context& context, const Tensor& x, Adapter
   adapter_->Forward(context, x, product, saved);
 }
 
-void Linear::BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
+Tensor Linear::BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
                            AdapterSaved& saved) const {
   const Tensor dproduct = adapter_ ? adapter_->BackwardProduct(context, dy, saved) : dy;
   if (dx.defined()) {
@@ -115,6 +127,7 @@ void Linear::BackwardInput(const Context& context, const Tensor& dy, const Tenso
     }
   }
   if (adapter_) adapter_->BackwardInput(context, dy, dx, saved);
+  return outputs_cut_ && dx.defined() ? axis_.Summed(context.stream, dx) : dx;
 }
 
 void Linear::BackwardWeight(const Context& context, const Tensor& dy, const Tensor& x,
@@ -128,9 +141,11 @@ void Linear::BackwardWeight(const Context& context, const Tensor& dy, const Tens
                                             .c = piece.gradient,
                                             .beta = 1.0f});
   }
+  const Tensor dterm = inputs_cut_ ? axis_.OwnRows(dy) : dy;
   for (const PartParameters& p : parts_) {
     if (p.bias == nullptr || !p.bias->trainable) continue;
-    context.backend.BiasBackward(context.stream, dy.Cols(p.first_column, p.out_features), p.bias->gradient);
+    context.backend.BiasBackward(context.stream, dterm.Cols(p.first_column, p.out_features),
+                                 p.bias->gradient);
   }
   if (adapter_) adapter_->BackwardWeight(context, dy, x, saved);
 }

@@ -1,5 +1,10 @@
 // Matrix products of one input, side by side: y[:, part] = x W_partᵀ + b_part. Parts whose weights lie side
 // by side in storage (q, k and v; gate and up) are one product.
+//
+// Over the tensor axis either outputs are cut (Megatron's column-parallel product: x is whole, y this rank's
+// slice, and the gradient of x is summed over the ranks) or inputs (row-parallel: x is a slice, y is summed).
+// Under sequence parallelism sums leave each rank its own rows; x of a product with cut outputs, and dy of
+// one with cut inputs, have all rows: the caller gathers them.
 #pragma once
 
 #include <functional>
@@ -18,8 +23,8 @@ struct ParameterPolicy {
   std::function<DType(const std::string& name, bool trainable)> dtype;
   AdapterFactories adapter = {};
 
-  Parameter& Declare(ParameterStore& store, const std::string& name, std::vector<int64_t> shape,
-                     bool decay) const;
+  Parameter& Declare(ParameterStore& store, const std::string& name, std::vector<Dimension> dims,
+                     Placement terms, bool decay) const;
 };
 
 class Linear {
@@ -38,8 +43,9 @@ class Linear {
                AdapterSaved* saved) const;
   // What Forward keeps for backward, without the product.
   void ForwardAdapterOnly(const Context& context, const Tensor& x, AdapterSaved* saved) const;
-  // dx = dy W + the adapter's share; dx may be undefined (then only the adapter's half is prepared).
-  void BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx, AdapterSaved& saved) const;
+  // dx = dy W + the adapter's share; dx may be undefined (then only the adapter's half is prepared). Returns
+  // dx or, where it was summed over the ranks, this rank's rows of it.
+  Tensor BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx, AdapterSaved& saved) const;
   // Adds to the gradients of W, b and the adapter.
   void BackwardWeight(const Context& context, const Tensor& dy, const Tensor& x,
                       const AdapterSaved& saved) const;
@@ -62,7 +68,10 @@ class Linear {
   void Product(const Context& context, const Tensor& x, const Tensor& y, bool accumulate) const;
 
   bool transposed_;
-  int64_t out_features_ = 0;
+  TensorAxis axis_;
+  bool outputs_cut_;
+  bool inputs_cut_;
+  int64_t out_features_ = 0;  // of this rank
   std::vector<PartParameters> parts_;
   std::vector<Piece> pieces_;
   std::unique_ptr<LinearAdapter> adapter_;

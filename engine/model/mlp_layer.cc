@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "engine/model/activations.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
@@ -25,39 +26,43 @@ static_assert(kEnd <= Saved::kSlots);
 
 enum AdapterSlot { kInnerAdapter = MlpLayer::kFirstAdapter, kDownAdapter };
 
-LinearSite InnerSite(const ModelConfig& c, int64_t layer) {
+LinearSite InnerSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   const ModuleNames& names = c.architecture->names;
   const std::string prefix = LayerPrefix(c, layer);
-  LinearSite site = {.in_features = c.hidden_size, .transposed = c.architecture->transposed_linears};
+  LinearSite site = {.inputs = c.hidden_size, .transposed = c.architecture->transposed_linears, .axis = axis};
   if (!names.fused_gate_up.empty()) {
-    site.parts = {{StrCat(prefix, names.fused_gate_up), 2 * c.intermediate_size, c.mlp_bias}};
+    site.parts = {{StrCat(prefix, names.fused_gate_up), GateUpDimension(c, axis.position()), c.mlp_bias}};
     return site;
   }
-  if (!names.gate.empty())
-    site.parts.push_back({StrCat(prefix, names.gate), c.intermediate_size, c.mlp_bias});
-  site.parts.push_back({StrCat(prefix, names.up), c.intermediate_size, c.mlp_bias});
+  const Dimension outputs = IntermediateDimension(c, axis.position());
+  if (!names.gate.empty()) site.parts.push_back({StrCat(prefix, names.gate), outputs, c.mlp_bias});
+  site.parts.push_back({StrCat(prefix, names.up), outputs, c.mlp_bias});
   return site;
 }
 
-LinearSite DownSite(const ModelConfig& c, int64_t layer) {
+LinearSite DownSite(const ModelConfig& c, int64_t layer, const TensorAxis& axis) {
   return {.parts = {{StrCat(LayerPrefix(c, layer), c.architecture->names.down), c.hidden_size, c.mlp_bias}},
-          .in_features = c.intermediate_size,
-          .transposed = c.architecture->transposed_linears};
+          .inputs = IntermediateDimension(c, axis.position()),
+          .transposed = c.architecture->transposed_linears,
+          .axis = axis};
 }
 
 }  // namespace
 
-MlpLayer::MlpLayer(const ModelConfig& c, int64_t layer, const ParameterPolicy& policy, ParameterStore& store)
-    : gated_(c.architecture->has_gate()),
+MlpLayer::MlpLayer(const ModelConfig& c, int64_t layer, const TensorAxis& axis, const ParameterPolicy& policy,
+                   ParameterStore& store)
+    : axis_(axis),
+      gated_(c.architecture->has_gate()),
       activation_(c.activation),
-      intermediate_size_(c.intermediate_size),
-      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.mlp_norm), c, c.hidden_size, 1, policy,
-            store),
-      inner_(InnerSite(c, layer), policy, store),
-      down_(DownSite(c, layer), policy, store) {
+      intermediate_size_(IntermediateDimension(c, axis.position()).local_size()),
+      norm_(StrCat(LayerPrefix(c, layer), c.architecture->names.mlp_norm), c, c.hidden_size, 1, axis.tokens(),
+            policy, store),
+      inner_(InnerSite(c, layer, axis), policy, store),
+      down_(DownSite(c, layer, axis), policy, store) {
   const std::string_view post_norm = c.architecture->names.mlp_post_norm;
   if (!post_norm.empty()) {
-    post_norm_.emplace(StrCat(LayerPrefix(c, layer), post_norm), c, c.hidden_size, 1, policy, store);
+    post_norm_.emplace(StrCat(LayerPrefix(c, layer), post_norm), c, c.hidden_size, 1, axis.tokens(), policy,
+                       store);
   }
 }
 
@@ -111,13 +116,14 @@ Tensor MlpLayer::Forward(const Context& context, const Tensor& x, Saved* saved, 
   Saved* const kept = keep == Keep::kAll ? saved : nullptr;
   Tensor stats;
   Tensor normed = norm_.Forward(context, x, &stats);
-  const Tensor inner = NewActivation(context, x.rows(), inner_.out_features());
-  inner_.Forward(context, normed, inner, false, saved != nullptr ? &saved->adapters[kInnerAdapter] : nullptr);
+  Tensor input = Gathered(context, axis_, normed);
+  const Tensor inner = NewActivation(context, input.rows(), inner_.out_features());
+  inner_.Forward(context, input, inner, false, saved != nullptr ? &saved->adapters[kInnerAdapter] : nullptr);
   if (kept != nullptr) {
     (*kept)[kNormed] = normed;
     (*kept)[kStats] = stats;
   }
-  normed = Tensor();
+  normed = input = Tensor();
   if (saved != nullptr) {
     (*saved)[kX] = x;
     (*saved)[kInner] = inner;
@@ -126,7 +132,7 @@ Tensor MlpLayer::Forward(const Context& context, const Tensor& x, Saved* saved, 
   // A recomputed forward still needs what a norm after takes, and an adapter's share of the down product.
   const bool down_needed = output_needed || post_norm_.has_value();
   if (!down_needed && kept == nullptr && !down_.has_adapter()) return {};
-  const Tensor act = NewActivation(context, x.rows(), intermediate_size_);
+  const Tensor act = NewActivation(context, inner.rows(), intermediate_size_);
   Activate(context, inner, act);
   if (kept != nullptr) (*kept)[kAct] = act;
   if (!down_needed) {
@@ -140,11 +146,11 @@ Tensor MlpLayer::Forward(const Context& context, const Tensor& x, Saved* saved, 
 
 void MlpLayer::BackwardInput(const Context& context, const Tensor& dy, Saved& saved,
                              bool with_weights) const {
-  const int64_t tokens = dy.rows();
+  const int64_t tokens = saved[kInner].rows();
   if (!with_weights) saved[kDY] = Copy(context, dy);
   Tensor dout = dy;
   if (post_norm_) {
-    dout = NewActivation(context, tokens, dy.cols());
+    dout = NewActivation(context, dy.rows(), dy.cols());
     post_norm_->BackwardInputInto(context, dy, saved[kOut], saved[kOutStats], dout);
     if (with_weights) {
       post_norm_->BackwardWeight(context, dy, saved[kOut], saved[kOutStats]);
@@ -155,6 +161,7 @@ void MlpLayer::BackwardInput(const Context& context, const Tensor& dy, Saved& sa
   }
 
   // The inner product's gradient takes its place; where act was not kept, it is made again on the way.
+  dout = Gathered(context, axis_, dout);
   Tensor dact = NewActivation(context, tokens, intermediate_size_);
   down_.BackwardInput(context, dout, dact, saved.adapters[kDownAdapter]);
   Tensor remade;
@@ -175,17 +182,24 @@ void MlpLayer::BackwardInput(const Context& context, const Tensor& dy, Saved& sa
     RecomputeScope recompute(context.backend);
     saved[kNormed] = norm_.Forward(context, saved[kX], &saved[kStats]);
   }
-  const Tensor dnormed = NewActivation(context, tokens, dy.cols());
-  inner_.BackwardInput(context, inner, dnormed, saved.adapters[kInnerAdapter]);
+  const Tensor dnormed = inner_.BackwardInput(context, inner, NewActivation(context, tokens, dy.cols()),
+                                              saved.adapters[kInnerAdapter]);
   if (with_weights) {
-    inner_.BackwardWeight(context, inner, saved[kNormed], saved.adapters[kInnerAdapter]);
+    AddInnerGradients(context, inner, saved);
     norm_.BackwardWeight(context, dnormed, saved[kX], saved[kStats]);
     saved[kNormed] = saved[kInner] = Tensor();
   } else {
-    saved[kDNormed] = dnormed;
+    // Without the other ranks' rows, of which it is a view.
+    saved[kDNormed] = axis_.sequence_parallel() ? Copy(context, dnormed) : dnormed;
   }
   norm_.BackwardInput(context, dnormed, saved[kX], saved[kStats], dy);
   if (with_weights) saved[kX] = saved[kStats] = Tensor();
+}
+
+void MlpLayer::AddInnerGradients(const Context& context, const Tensor& dinner, const Saved& saved) const {
+  if (!inner_.has_trainable()) return;
+  inner_.BackwardWeight(context, dinner, Gathered(context, axis_, saved[kNormed]),
+                        saved.adapters[kInnerAdapter]);
 }
 
 void MlpLayer::BackwardWeight(const Context& context, Saved& saved) const {
@@ -194,8 +208,10 @@ void MlpLayer::BackwardWeight(const Context& context, Saved& saved) const {
     dout = saved[kDOut];
     post_norm_->BackwardWeight(context, saved[kDY], saved[kOut], saved[kOutStats]);
   }
-  down_.BackwardWeight(context, dout, saved[kAct], saved.adapters[kDownAdapter]);
-  inner_.BackwardWeight(context, saved[kInner], saved[kNormed], saved.adapters[kInnerAdapter]);
+  if (down_.has_trainable()) {
+    down_.BackwardWeight(context, Gathered(context, axis_, dout), saved[kAct], saved.adapters[kDownAdapter]);
+  }
+  AddInnerGradients(context, saved[kInner], saved);
   norm_.BackwardWeight(context, saved[kDNormed], saved[kX], saved[kStats]);
 }
 

@@ -13,7 +13,8 @@ class MlpLayer {
   static constexpr int kFirstSlot = AttentionLayer::kSavedSlots;
   static constexpr int kFirstAdapter = AttentionLayer::kAdapters;
 
-  MlpLayer(const ModelConfig& config, int64_t layer, const ParameterPolicy& policy, ParameterStore& store);
+  MlpLayer(const ModelConfig& config, int64_t layer, const TensorAxis& axis, const ParameterPolicy& policy,
+           ParameterStore& store);
 
   void Bind();
   // See Block::Refresh.
@@ -34,9 +35,12 @@ class MlpLayer {
   // y += down(act), with the norm after it where there is one.
   void AddDown(const Context& context, const Tensor& act, const Tensor& y, Saved* saved) const;
 
+  void AddInnerGradients(const Context& context, const Tensor& dinner, const Saved& saved) const;
+
+  TensorAxis axis_;
   bool gated_;
   Activation activation_;
-  int64_t intermediate_size_;
+  int64_t intermediate_size_;  // of this rank
   Norm norm_;
   Linear inner_;  // gate and up side by side, or up alone
   Linear down_;

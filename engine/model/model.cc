@@ -3,17 +3,17 @@
 namespace ftune {
 
 Model::Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
-             int64_t max_length, ValueMemory memory)
-    : config_(config) {
-  auto embedding = std::make_unique<EmbeddingBlock>(config, policy);
+             int64_t max_length, const TensorAxis& axis, ValueMemory memory)
+    : config_(config), axis_(axis) {
+  auto embedding = std::make_unique<EmbeddingBlock>(config, axis, policy);
   const EmbeddingBlock* embedding_block = embedding.get();
   blocks_.push_back(std::move(embedding));
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    auto decoder = std::make_unique<DecoderBlock>(config, layer, policy);
+    auto decoder = std::make_unique<DecoderBlock>(config, layer, axis, policy);
     decoders_.push_back(decoder.get());
     blocks_.push_back(std::move(decoder));
   }
-  auto head = std::make_unique<HeadBlock>(config, policy, embedding_block);
+  auto head = std::make_unique<HeadBlock>(config, axis, policy, embedding_block);
   head_ = head.get();
   blocks_.push_back(std::move(head));
 

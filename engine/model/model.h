@@ -23,14 +23,16 @@ enum class ValueMemory {
 
 class Model {
  public:
-  // Declares the parameters; their values are undefined until loaded. Positions up to `max_length` can be
-  // used.
+  // Declares the parameters, of which each rank of the tensor axis holds its slice; their values are undefined
+  // until loaded. Positions up to `max_length` can be used. The axis can split the model (see
+  // CheckTensorSplit).
   Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
-        int64_t max_length, ValueMemory memory = ValueMemory::kOwn);
+        int64_t max_length, const TensorAxis& axis = {}, ValueMemory memory = ValueMemory::kOwn);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
   const ModelConfig& config() const { return config_; }
+  const TensorAxis& tensor_axis() const { return axis_; }
   std::vector<std::unique_ptr<Block>>& blocks() { return blocks_; }
   HeadBlock& head() { return *head_; }
   // What batches need to know to name positions.
@@ -57,6 +59,7 @@ class Model {
   void MakeRopeTables(Backend& backend, Stream stream, int64_t max_length);
 
   ModelConfig config_;
+  TensorAxis axis_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<DecoderBlock*> decoders_;
   HeadBlock* head_ = nullptr;

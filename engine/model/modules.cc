@@ -20,14 +20,15 @@ class NoWorkspace final : public WorkspaceSizes {
 }  // namespace
 
 // The model itself is asked, run dry: there is no second list of names to keep true.
-std::vector<ParameterShape> AdaptedModelParameters(const ModelConfig& config, AdapterFactories adapter) {
+std::vector<ParameterShape> AdaptedModelParameters(const ModelConfig& config, AdapterFactories adapter,
+                                                   const AxisPosition& position) {
   MetaBackend meta(std::make_unique<NoWorkspace>());
   const ParameterPolicy policy = {.trainable = [](const std::string&) { return false; },
                                   .dtype = [](const std::string&, bool) { return DType::kF32; },
                                   .adapter = std::move(adapter)};
-  const Model model(meta, Stream(), config, policy, 1);
+  const Model model(meta, Stream(), config, policy, 1, TensorAxis(position, false));
   std::vector<ParameterShape> all;
-  for (const Parameter* p : model.parameters()) all.push_back({p->name, p->shape});
+  for (const Parameter* p : model.parameters()) all.push_back({p->name, p->shape, p->dims});
   return all;
 }
 

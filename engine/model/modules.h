@@ -18,12 +18,14 @@ inline std::string_view LastComponent(std::string_view module) {
 struct ParameterShape {
   std::string name;
   std::vector<int64_t> shape;
+  std::vector<Dimension> dims;  // as a rank of the tensor axis holds them
 };
 
 // All base parameters under Hugging Face's names. A tied head is not listed.
 std::vector<ParameterShape> ModelParameters(const ModelConfig& config);
 // The same, and those of an adapter.
-std::vector<ParameterShape> AdaptedModelParameters(const ModelConfig& config, AdapterFactories adapter);
+std::vector<ParameterShape> AdaptedModelParameters(const ModelConfig& config, AdapterFactories adapter,
+                                                   const AxisPosition& position = {});
 
 // A module that an adapter can sit on.
 struct AdaptableModule {

@@ -5,12 +5,12 @@
 namespace ftune {
 
 Norm::Norm(const std::string& name, const ModelConfig& config, int64_t features, int64_t groups,
-           const ParameterPolicy& policy, ParameterStore& store)
+           Placement terms, const ParameterPolicy& policy, ParameterStore& store)
     : kind_(config.architecture->norm),
       options_{
           .eps = config.norm_eps, .unit_offset = config.architecture->norm_unit_offset, .groups = groups},
-      weight_(&policy.Declare(store, name + ".weight", {features / groups}, false)) {
-  if (kind_ == NormKind::kLayer) bias_ = &policy.Declare(store, name + ".bias", {features}, false);
+      weight_(&policy.Declare(store, name + ".weight", {features / groups}, terms, false)) {
+  if (kind_ == NormKind::kLayer) bias_ = &policy.Declare(store, name + ".bias", {features}, terms, false);
 }
 
 void Norm::Forward(const Context& context, const Tensor& x, const Tensor& y, Tensor* stats) const {

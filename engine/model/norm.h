@@ -10,8 +10,9 @@ namespace ftune {
 
 class Norm {
  public:
-  // `features` is the width of x, of which each of `groups` equal parts is normalised by itself.
-  Norm(const std::string& name, const ModelConfig& config, int64_t features, int64_t groups,
+  // `features` is the width of x, of which each of `groups` equal parts is normalised by itself. `terms`: how
+  // what is normalised lies on the tensor axis.
+  Norm(const std::string& name, const ModelConfig& config, int64_t features, int64_t groups, Placement terms,
        const ParameterPolicy& policy, ParameterStore& store);
 
   bool has_trainable() const { return weight_->trainable || (bias_ != nullptr && bias_->trainable); }

@@ -7,8 +7,12 @@
 namespace ftune {
 namespace {
 
-int64_t Columns(const Parameter& p) { return p.shape.size() == 2 ? p.shape[1] : p.shape[0]; }
-int64_t RowCount(const Parameter& p) { return p.shape.size() == 2 ? p.shape[0] : 1; }
+int64_t Columns(const Parameter& p) { return p.local_shape.back(); }
+int64_t RowCount(const Parameter& p) { return p.local_shape.size() == 2 ? p.local_shape[0] : 1; }
+
+int64_t Product(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 // Frozen tensors start on cache lines. Matrices whose bytes are whole lines thus still lie side by side.
 int64_t FrozenBytes(const Parameter& p) {
@@ -18,16 +22,29 @@ int64_t FrozenBytes(const Parameter& p) {
 
 }  // namespace
 
-int64_t Parameter::size() const {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+int64_t Parameter::size() const { return Product(local_shape); }
+
+int64_t Parameter::global_size() const { return Product(shape); }
+
+Placement Parameter::placement() const {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].sharded()) return Placement::Shard(static_cast<int>(i));
+  }
+  return Placement::Replicate();
 }
 
-Parameter& ParameterStore::Declare(std::string name, std::vector<int64_t> shape, DType dtype, bool trainable,
-                                   bool decay) {
+Parameter& ParameterStore::Declare(std::string name, std::vector<Dimension> dims, Placement terms,
+                                   DType dtype, bool trainable, bool decay) {
   assert(!laid_out_);
   Parameter& p = parameters_.emplace_back();
   p.name = std::move(name);
-  p.shape = std::move(shape);
+  for (const Dimension& dim : dims) {
+    p.shape.push_back(dim.size());
+    p.local_shape.push_back(dim.local_size());
+  }
+  p.dims = std::move(dims);
+  p.terms = terms;
+  p.position = position_;
   p.dtype = dtype;
   p.trainable = trainable;
   p.decay = decay;

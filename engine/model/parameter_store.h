@@ -11,28 +11,45 @@
 
 #include "engine/backend/backend.h"
 #include "engine/model/flat_range.h"
+#include "parallel/placement.h"
 
 namespace ftune {
 
 struct Parameter {
   std::string name;            // global: Hugging Face's parameter name
   std::vector<int64_t> shape;  // global
+  // What this rank of the tensor axis holds of each dimension; at most one is cut.
+  std::vector<Dimension> dims;
+  std::vector<int64_t> local_shape;
+  // How what the gradient is a sum over lies on the tensor axis: tokens under sequence parallelism, heads,
+  // outputs. Where that is cut, so that each rank has terms of its own, ranks that hold the same elements
+  // hold Partial gradients of them.
+  Placement terms;
+  AxisPosition position;  // on the tensor axis
   DType dtype = DType::kF32;   // as stored here
   bool trainable = false;
   bool decay = false;      // weight decay applies (not to norms and biases)
   double lr_factor = 1.0;  // of the optimizer's learning rate (LoRA+); read when the optimizer is made
 
-  Tensor value;        // [shape[0], shape[1]], or [1, shape[0]]
+  Tensor value;        // [local_shape[0], local_shape[1]], or [1, local_shape[0]]
   Tensor gradient;     // f32, like value; undefined if frozen
   int64_t offset = 0;  // of the first element in the flat trainable tensor
 
-  int64_t size() const;
+  int64_t size() const;         // of what this rank holds
+  int64_t global_size() const;  // of the whole
+  // Of the value over the tensor axis.
+  Placement placement() const;
 };
 
 class ParameterStore {
  public:
-  // The reference stays valid. Values exist after Allocate or PlaceValues.
-  Parameter& Declare(std::string name, std::vector<int64_t> shape, DType dtype, bool trainable, bool decay);
+  // `position`: on the tensor axis.
+  explicit ParameterStore(const AxisPosition& position = {}) : position_(position) {}
+
+  const AxisPosition& position() const { return position_; }
+  // The reference stays valid. Values exist after Allocate or PlaceValues. `terms` as in Parameter.
+  Parameter& Declare(std::string name, std::vector<Dimension> dims, Placement terms, DType dtype,
+                     bool trainable, bool decay);
 
   // After the last parameter, and before anything below: fixes where each is in flat storage. All trainable
   // ones must have one dtype.
@@ -63,6 +80,7 @@ class ParameterStore {
   bool has_trainable() const { return trainable_size_ > 0; }
 
  private:
+  AxisPosition position_;
   std::deque<Parameter> parameters_;  // a deque keeps references valid while it grows
   bool laid_out_ = false;
   int64_t trainable_size_ = 0;

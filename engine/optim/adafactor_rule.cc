@@ -8,7 +8,7 @@ class AdafactorRule final : public UpdateRule {
  public:
   std::vector<StateSpec> StateOf(const Parameter& p, int64_t) const override {
     if (p.shape.size() != 2) return {{"variance", DType::kF32, p.size()}};
-    return {{"row_variance", DType::kF32, p.shape[0]}, {"col_variance", DType::kF32, p.shape[1]}};
+    return {{"row_variance", DType::kF32, p.local_shape[0]}, {"col_variance", DType::kF32, p.local_shape[1]}};
   }
   int64_t grain() const override { return kWhole; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
@@ -16,7 +16,7 @@ class AdafactorRule final : public UpdateRule {
     if (run.state.size() == 1) {
       args.variance = run.state[0];
     } else {
-      args.update.weights = run.update.weights.Reshape(run.first->shape[0], run.first->shape[1]);
+      args.update.weights = run.update.weights.Reshape(run.first->local_shape[0], run.first->local_shape[1]);
       args.row_variance = run.state[0];
       args.col_variance = run.state[1];
     }

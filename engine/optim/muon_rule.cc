@@ -17,7 +17,7 @@ class MuonRule final : public UpdateRule {
   }
   int64_t grain() const override { return kWhole; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {
-    const int64_t rows = run.first->shape[0], cols = run.first->shape[1];
+    const int64_t rows = run.first->local_shape[0], cols = run.first->local_shape[1];
     MuonArgs args = {.update = run.update,
                      .momentum = run.state[0],
                      .factor = momentum_,

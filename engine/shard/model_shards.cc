@@ -7,12 +7,6 @@
 #include "engine/shard/cut.h"
 
 namespace ftune {
-namespace {
-
-constexpr int64_t kDone = -1, kFailed = -2;
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<ModelShards>> ModelShards::Create(Backend& backend, Stream stream,
                                                                  Model& model, Mesh& mesh,
                                                                  const ShardOptions& options,
@@ -100,33 +94,10 @@ int64_t ModelShards::AgreeOn(int64_t value) {
   return mesh_->world().AllReduce(value, ReduceOp::kMax).value_or(value);
 }
 
-int64_t ModelShards::Request(int64_t what) {
-  const Buffer buffer = {reinterpret_cast<std::byte*>(&what), 1, DType::kI64, stream_};
-  const absl::Status status = mesh_->world().Run(Call::Broadcast(buffer, 0));
-  return status.ok() ? what : kFailed;
-}
-
-absl::Status ModelShards::OnFirstRank(const std::function<absl::Status()>& read) {
-  if (mesh_->rank() == 0) {
-    leads_ = true;
-    const absl::Status result = read();
-    leads_ = false;
-    Request(result.ok() ? kDone : kFailed);
-    FTUNE_RETURN_IF_ERROR(result);
-    return status();
-  }
-  for (;;) {
-    const int64_t wanted = Request(0);
-    FTUNE_RETURN_IF_ERROR(status());
-    if (wanted == kDone) return absl::OkStatus();
-    if (wanted == kFailed) {
-      return UserError(
-          ExitCode::kRankFailed,
-          {.key = "rank 0", .message = "it failed while it read the model; its own error says why"});
-    }
-    Use(static_cast<size_t>(wanted));
-    AfterUse(static_cast<size_t>(wanted));
-  }
+int64_t ModelShards::FromFirst(int64_t value) {
+  const Buffer buffer = {reinterpret_cast<std::byte*>(&value), 1, DType::kI64, stream_};
+  mesh_->world().Run(Call::Broadcast(buffer, 0)).IgnoreError();
+  return value;
 }
 
 std::optional<size_t> ModelShards::Lender(size_t block) const {
@@ -141,9 +112,8 @@ void ModelShards::Use(size_t block) {
 
 void ModelShards::BeforeUse(size_t block, std::optional<size_t> next) {
   if (!values_) return;
-  if (leads_) Request(static_cast<int64_t>(block));
   Use(block);
-  if (next && !leads_) values_->Prefetch(*next);
+  if (next) values_->Prefetch(*next);
 }
 
 void ModelShards::AfterUse(size_t block) {

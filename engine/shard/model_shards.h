@@ -2,7 +2,6 @@
 // make many ranks train as one.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -55,16 +54,13 @@ class ModelShards final : public BlockHooks {
   // The greatest that any rank of the world says; this rank's own where a group has failed.
   int64_t AgreeOn(int64_t value);
 
-  // Runs `read`, which may use the model's values and hooks, on the first rank of the world only; the others
-  // take part in what it gathers. An error is that of `read`; on the others it says that there was one.
-  absl::Status OnFirstRank(const std::function<absl::Status()>& read);
-
   void BeforeUse(size_t block, std::optional<size_t> next) override;
   void AfterUse(size_t block) override;
   void BeforeFill(size_t block) override;
   void AfterChange(size_t block) override;
   void BeforeGradients(size_t block) override;
   void AfterGradients(size_t block, bool last) override;
+  int64_t FromFirst(int64_t value) override;
   bool failed() const override { return !status().ok(); }
 
  private:
@@ -74,8 +70,6 @@ class ModelShards final : public BlockHooks {
   // The block whose weight this one uses.
   std::optional<size_t> Lender(size_t block) const;
   void Use(size_t block);
-  // Tells the others, or the others hear, what the first rank asks for: a block, or that it is through.
-  int64_t Request(int64_t what);
 
   Backend& backend_;
   Stream stream_;
@@ -86,7 +80,6 @@ class ModelShards final : public BlockHooks {
   TensorSums tensor_sums_;
   std::unique_ptr<ShardedValues> values_;  // null: the model's own
   std::unique_ptr<ShardedGradients> gradients_;
-  bool leads_ = false;  // within OnFirstRank
 };
 
 }  // namespace ftune

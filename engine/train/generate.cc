@@ -8,22 +8,25 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "engine/model/activations.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 namespace {
 
 constexpr uint64_t kSamplingPurpose = 0x73616d706c65;  // keeps these draws apart from other uses of the seed
 
-std::vector<KvCache> MakeCache(Backend& backend, const ModelConfig& config, int64_t length) {
-  std::vector<KvCache> cache(config.num_layers);
+std::vector<KvCache> MakeCache(Backend& backend, const Model& model, int64_t length) {
+  const int64_t width = KeyDimension(model.config(), model.tensor_axis().position()).local_size();
+  std::vector<KvCache> cache(model.config().num_layers);
   for (KvCache& layer : cache) {
-    layer.keys = backend.Allocate(length, config.num_kv_heads * config.head_dim, Category::kBuffers);
-    layer.values = backend.Allocate(length, config.num_kv_heads * config.head_dim, Category::kBuffers);
+    layer.keys = backend.Allocate(length, width, Category::kBuffers);
+    layer.values = backend.Allocate(length, width, Category::kBuffers);
   }
   return cache;
 }
 
-// Runs the blocks below the head.
+// Runs the blocks below the head. All rows, on every rank.
 Tensor HiddenStates(Model& model, const Context& context) {
   Tensor x;
   auto& blocks = model.blocks();
@@ -31,7 +34,7 @@ Tensor HiddenStates(Model& model, const Context& context) {
     const BlockUse use(model.hooks(), i, i + 1);
     x = blocks[i]->Forward(context, x, nullptr, true);
   }
-  return x;
+  return Gathered(context, model.tensor_axis(), x);
 }
 
 Tensor Logits(Model& model, const Context& context, const Tensor& hidden) {
@@ -98,7 +101,7 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
                        .expected = StrCat("fewer than the model's context of ", max_length)});
   }
   const int64_t length = prompt_length + std::min(max_length - prompt_length, options.max_new_tokens);
-  std::vector<KvCache> cache = MakeCache(backend, model.config(), length);
+  std::vector<KvCache> cache = MakeCache(backend, model, length);
   model.Refresh(backend, stream);
 
   std::vector<int32_t> fresh = prompt;
@@ -113,7 +116,8 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
         DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
     cached += static_cast<int64_t>(fresh.size());
 
-    const int32_t token = SampleToken(logits, options, static_cast<uint64_t>(cached));
+    const auto token = static_cast<int32_t>(
+        model.hooks().FromFirst(SampleToken(logits, options, static_cast<uint64_t>(cached))));
     generated.push_back(token);
     fresh = {token};
     if (on_token && !on_token(token)) break;

@@ -94,6 +94,7 @@ Call Call::Receive(const Buffer& buffer, int from) {
 Call Call::Barrier() { return {.kind = CallKind::kBarrier}; }
 
 CallSignature Call::signature() const {
+  if (part_of) return *part_of;
   CallSignature s = {.sequence = sequence, .kind = kind, .op = op, .dtype = in.dtype};
   switch (kind) {
     case CallKind::kAllReduce:

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,8 @@ struct Call {
   std::vector<int64_t> out_counts;  // all-to-all: received from each rank
   int peer = -1;                    // root, or the other rank of a send or receive
   uint64_t sequence = 0;            // set by the communicator
+  std::optional<CallSignature>
+      part_of;  // the call that this one is a step of: what the ranks compare instead
 
   // In place. f32, f64, bf16, f16, i64.
   static Call AllReduce(const Buffer& buffer, ReduceOp op = ReduceOp::kSum);

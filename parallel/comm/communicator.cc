@@ -1,19 +1,15 @@
 #include "parallel/comm/communicator.h"
 
 #include <cassert>
-#include <chrono>
 #include <utility>
 
 #include "base/error.h"
+#include "base/timeline.h"
 #include "parallel/comm/call_queue.h"
 #include "parallel/comm/single_transport.h"
 
 namespace ftune {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // What a rank sends with the algorithms that move least.
 int64_t BytesSent(const Call& call, int rank, int size) {
@@ -43,7 +39,9 @@ int64_t BytesSent(const Call& call, int rank, int size) {
 
 }  // namespace
 
-absl::Status Pending::Wait() { return queue_ == nullptr ? absl::OkStatus() : queue_->Wait(ticket_); }
+absl::Status Pending::Wait() {
+  return communicator_ == nullptr ? absl::OkStatus() : communicator_->WaitFor(ticket_);
+}
 
 Communicator::Communicator(std::unique_ptr<Transport> transport)
     : transport_(std::move(transport)),
@@ -62,28 +60,37 @@ void Communicator::Number(Call& call) {
   traffic_.bytes += BytesSent(call, rank_, size_);
 }
 
-absl::Status Communicator::RunNow(const Call& call) {
-  const double begin = Now();
+absl::Status Communicator::RunNow(const Call& call, bool exposed) {
+  const double begin = observer_ ? Timeline::Now() : 0.0;
   absl::Status status = transport_->Run(call);
-  if (observer_) observer_(call.signature(), begin, Now());
+  if (observer_) observer_({call.signature(), begin, Timeline::Now(), exposed});
+  return status;
+}
+
+absl::Status Communicator::WaitFor(uint64_t ticket) {
+  const double begin = observer_ ? Timeline::Now() : 0.0;
+  absl::Status status = queue_->Wait(ticket);
+  if (observer_) observer_({{}, begin, Timeline::Now(), true});
   return status;
 }
 
 absl::Status Communicator::Run(Call call) {
-  if (queue_) FTUNE_RETURN_IF_ERROR(queue_->Wait(queue_->last()));
+  if (queue_) FTUNE_RETURN_IF_ERROR(WaitFor(queue_->last()));
   Number(call);
-  return RunNow(call);
+  return RunNow(call, true);
 }
 
 Pending Communicator::Start(Call call) {
   Number(call);
   if (size_ == 1) {
     // Nothing to wait for; an error stays in the transport.
-    RunNow(call).IgnoreError();
+    RunNow(call, true).IgnoreError();
     return {};
   }
-  if (!queue_) queue_ = std::make_unique<CallQueue>([this](const Call& c) { return RunNow(c); });
-  return Pending(queue_.get(), queue_->Put(std::move(call)));
+  if (!queue_) {
+    queue_ = std::make_unique<CallQueue>([this](const Call& c) { return RunNow(c, false); });
+  }
+  return Pending(this, queue_->Put(std::move(call)));
 }
 
 absl::StatusOr<double> Communicator::AllReduce(double value, ReduceOp op) {

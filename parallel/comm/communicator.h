@@ -16,7 +16,7 @@
 
 namespace ftune {
 
-class CallQueue;
+class Communicator;
 
 // A call that was started. The default one is done.
 class Pending {
@@ -27,9 +27,20 @@ class Pending {
 
  private:
   friend class Communicator;
-  Pending(CallQueue* queue, uint64_t ticket) : queue_(queue), ticket_(ticket) {}
-  CallQueue* queue_ = nullptr;
+  Pending(Communicator* communicator, uint64_t ticket) : communicator_(communicator), ticket_(ticket) {}
+  Communicator* communicator_ = nullptr;
   uint64_t ticket_ = 0;
+};
+
+class CallQueue;
+
+// What became of a call, on Timeline::Now's clock.
+struct CommSpan {
+  CallSignature call;  // not known of a wait for calls that were started
+  double begin = 0.0;
+  double end = 0.0;
+  // The thread that computes stood still for it; otherwise it ran beside.
+  bool exposed = false;
 };
 
 // What a rank's calls amounted to.
@@ -67,13 +78,14 @@ class Communicator {
   absl::Status status() const { return transport_->status(); }
 
   const CommTraffic& traffic() const { return traffic_; }
-  // Called after each call, in the thread that ran it, with its start and end on the steady clock.
-  using Observer = std::function<void(const CallSignature&, double begin_seconds, double end_seconds)>;
+  // Told of each call that ran and of each wait, in the thread that did it. Set while nothing is started.
+  using Observer = std::function<void(const CommSpan&)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
-  friend class CallQueue;
-  absl::Status RunNow(const Call& call);
+  friend class Pending;
+  absl::Status RunNow(const Call& call, bool exposed);
+  absl::Status WaitFor(uint64_t ticket);
   void Number(Call& call);
 
   std::unique_ptr<Transport> transport_;

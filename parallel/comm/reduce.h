@@ -18,4 +18,7 @@ bool IsReducible(DType dtype);
 void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> sources, int64_t count,
             std::byte* out);
 
+// f32, f64 or i64: the average of `ranks` values from their sum, as Reduce has it.
+void SumToAverage(DType dtype, int64_t ranks, int64_t count, std::byte* values);
+
 }  // namespace ftune

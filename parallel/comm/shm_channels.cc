@@ -1,17 +1,13 @@
 #include "parallel/comm/shm_channels.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 #include "base/error.h"
+#include "parallel/comm/copy_bytes.h"
 
 namespace ftune {
 namespace {
-
-void Copy(const std::byte* from, int64_t bytes, std::byte* to) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
 
 int64_t ChunksOf(int64_t bytes) { return (bytes + kShmStageBytes - 1) / kShmStageBytes; }
 
@@ -37,14 +33,15 @@ absl::Status ShmChannels::Send(const Call& call) {
   } else if (mail.place.kind == ShmPlace::kMemory) {
     FTUNE_ASSIGN_OR_RETURN(const std::shared_ptr<ShmMemory> memory,
                            group_.Find(call.peer, mail.place.memory, call));
-    Copy(call.in.data, bytes, memory->data() + mail.place.offset);
+    CopyBytes(call.in.data, bytes, memory->data() + mail.place.offset);
     mine.sent.Post();
   } else {
     const int64_t chunks = ChunksOf(bytes);
     for (int64_t c = 0; c < chunks; ++c) {
       if (c >= 2) FTUNE_RETURN_IF_ERROR(group_.Await(theirs.taken, ++at.theirs, call.peer, call));
       const int64_t begin = c * kShmStageBytes;
-      Copy(call.in.data + begin, std::min(kShmStageBytes, bytes - begin), group_.stage(group_.rank(), c));
+      CopyBytes(call.in.data + begin, std::min(kShmStageBytes, bytes - begin),
+                group_.stage(group_.rank(), c));
       mine.sent.Post();
     }
     at.theirs += static_cast<uint32_t>(std::min<int64_t>(chunks, 2));
@@ -69,7 +66,7 @@ absl::Status ShmChannels::Receive(const Call& call) {
   if (mail.place.kind == ShmPlace::kMemory) {
     FTUNE_ASSIGN_OR_RETURN(const std::shared_ptr<ShmMemory> memory,
                            group_.Find(call.peer, mail.place.memory, call));
-    Copy(memory->data() + mail.place.offset, bytes, call.out.data);
+    CopyBytes(memory->data() + mail.place.offset, bytes, call.out.data);
     mine.taken.Post();
   } else if (place.kind == ShmPlace::kMemory) {
     FTUNE_RETURN_IF_ERROR(group_.Await(theirs.sent, ++at.theirs, call.peer, call));
@@ -77,7 +74,7 @@ absl::Status ShmChannels::Receive(const Call& call) {
     for (int64_t c = 0; c < ChunksOf(bytes); ++c) {
       const int64_t begin = c * kShmStageBytes;
       FTUNE_RETURN_IF_ERROR(group_.Await(theirs.sent, ++at.theirs, call.peer, call));
-      Copy(group_.stage(call.peer, c), std::min(kShmStageBytes, bytes - begin), call.out.data + begin);
+      CopyBytes(group_.stage(call.peer, c), std::min(kShmStageBytes, bytes - begin), call.out.data + begin);
       mine.taken.Post();
     }
   }

@@ -16,6 +16,8 @@ class alignas(64) ShmCounter {
   bool Reached(uint32_t target) const {
     return static_cast<int32_t>(value_.load(std::memory_order_acquire) - target) >= 0;
   }
+  // Whether it is reached within `limit`, for which this holds the core.
+  bool Spin(uint32_t target, absl::Duration limit) const;
   // Until it is reached, or for `limit`; may return early.
   void Sleep(uint32_t target, absl::Duration limit);
 

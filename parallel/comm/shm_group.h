@@ -62,6 +62,7 @@ class ShmGroup {
  private:
   ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members, absl::Duration timeout);
   absl::Time Deadline() const;
+  absl::Status LeftError(int rank) const;
   CallSignature Named(const CallSignature& signature) const;
 
   std::shared_ptr<ShmHost> host_;
@@ -69,6 +70,7 @@ class ShmGroup {
   std::vector<int> members_;
   int rank_;
   absl::Duration timeout_;
+  bool spins_;                                       // there is a core for each rank
   std::vector<std::shared_ptr<ShmMemory>> regions_;  // of each member
   uint32_t step_ = 0;
   std::map<std::vector<int>, uint64_t> parts_;  // how many of each

@@ -45,7 +45,8 @@ ShmHost::ShmHost(const ShmOptions& options, std::vector<ShmSocket> sockets, Desc
     : options_(options),
       tick_(std::min(kBeat, options.heartbeat_timeout / 5)),
       peers_(sockets.size()),
-      wake_(std::move(wake)) {
+      wake_(std::move(wake)),
+      left_(sockets.size(), false) {
   for (size_t rank = 0; rank < sockets.size(); ++rank) peers_[rank].socket = std::move(sockets[rank]);
 }
 
@@ -108,10 +109,7 @@ absl::StatusOr<std::unique_ptr<ShmMemory>> ShmHost::Publish(uint64_t id, int64_t
   FTUNE_RETURN_IF_ERROR(status());
   Descriptor descriptor;
   absl::StatusOr<std::unique_ptr<ShmMemory>> memory = ShmMemory::Create(bytes, descriptor);
-  if (!memory.ok()) {
-    Abort(memory.status());
-    return memory.status();
-  }
+  if (!memory.ok()) return Refuse(bytes, memory.status());
   const ShmMessage message = {.news = ShmNews::kMemory, .id = id, .bytes = (*memory)->bytes()};
   for (const int rank : to) {
     // Who is gone is reported by the thread that listens.
@@ -120,15 +118,30 @@ absl::StatusOr<std::unique_ptr<ShmMemory>> ShmHost::Publish(uint64_t id, int64_t
   return memory;
 }
 
+absl::Status ShmHost::Refuse(int64_t bytes, const absl::Status& cause) {
+  Abort(UserError(ExitCode::kRankFailed,
+                  {.key = StrCat("rank ", NameOf(rank())),
+                   .message = StrCat("the system refused ", bytes,
+                                     " bytes of shared memory: ", std::string(cause.message())),
+                   .hint = "raise its limits (ulimit -v, -f, -n), use fewer ranks on this host, or a "
+                           "smaller model"}));
+  return status();
+}
+
 std::shared_ptr<ShmMemory> ShmHost::Find(int owner, uint64_t id, absl::Time deadline) {
   std::unique_lock lock(mutex_);
   std::shared_ptr<ShmMemory> memory;
   changed_.wait_until(lock, absl::ToChronoTime(deadline), [&] {
     const auto found = found_.find({owner, id});
     if (found != found_.end()) memory = found->second;
-    return memory != nullptr || !status_.ok();
+    return memory != nullptr || !status_.ok() || left_[owner];
   });
   return memory;
+}
+
+bool ShmHost::HasLeft(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_[rank];
 }
 
 void ShmHost::Forget(int owner, uint64_t id) {
@@ -211,7 +224,10 @@ void ShmHost::Handle(int rank, ShmMessage message) {
   switch (message.news) {
     case ShmNews::kMemory: {
       absl::StatusOr<std::unique_ptr<ShmMemory>> memory = ShmMemory::Map(message.descriptor, message.bytes);
-      if (!memory.ok()) return Abort(memory.status());
+      if (!memory.ok()) {
+        Refuse(message.bytes, memory.status()).IgnoreError();
+        return;
+      }
       const std::lock_guard lock(mutex_);
       found_[{rank, message.id}] = *std::move(memory);
       changed_.notify_all();
@@ -221,9 +237,13 @@ void ShmHost::Handle(int rank, ShmMessage message) {
       return Forget(rank, message.id);
     case ShmNews::kAbort:
       return Abort(DecodeStatus(message.text));
-    case ShmNews::kLeave:
+    case ShmNews::kLeave: {
       peers_[rank].listening = false;
+      const std::lock_guard lock(mutex_);
+      left_[rank] = true;
+      changed_.notify_all();
       return;
+    }
     case ShmNews::kHello:
     case ShmNews::kBeat:
       return;

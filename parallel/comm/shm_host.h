@@ -47,8 +47,10 @@ class ShmHost : public std::enable_shared_from_this<ShmHost> {
 
   // New memory that `to` can Find by this rank and `id`, which has the highest bit set.
   absl::StatusOr<std::unique_ptr<ShmMemory>> Publish(uint64_t id, int64_t bytes, std::span<const int> to);
-  // Memory of another rank; waits for word of it. Null where the time passed or after an error.
+  // Memory of another rank; waits for word of it. Null where the time passed, after an error, or where the
+  // owner has left.
   std::shared_ptr<ShmMemory> Find(int owner, uint64_t id, absl::Time deadline);
+  bool HasLeft(int rank) const;
   // Forgets what Find gave.
   void Forget(int owner, uint64_t id);
 
@@ -59,7 +61,7 @@ class ShmHost : public std::enable_shared_from_this<ShmHost> {
  private:
   struct Peer {
     ShmSocket socket;
-    bool listening = true;  // to it: it has not left
+    bool listening = true;  // to it
     int quiet_ticks = 0;
   };
   ShmHost(const ShmOptions& options, std::vector<ShmSocket> sockets, Descriptor wake);
@@ -70,6 +72,8 @@ class ShmHost : public std::enable_shared_from_this<ShmHost> {
   void Tick();
   bool Tell(int rank, const ShmMessage& message, int descriptor, absl::Duration patience);
   void Drop(uint64_t id, const std::byte* data);
+  // Ends all because the system gave no memory.
+  absl::Status Refuse(int64_t bytes, const absl::Status& cause);
 
   const ShmOptions options_;
   const absl::Duration tick_;
@@ -80,6 +84,7 @@ class ShmHost : public std::enable_shared_from_this<ShmHost> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   absl::Status status_;
+  std::vector<bool> left_;                                                // by rank
   std::map<std::pair<int, uint64_t>, std::shared_ptr<ShmMemory>> found_;  // by owner and id
   struct Own {
     uint64_t id;

@@ -7,20 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
-
-#include "base/error.h"
-#include "base/strings.h"
 
 namespace ftune {
 namespace {
 
-absl::Status Refused(int64_t bytes, std::string_view cause) {
-  return UserError(ExitCode::kRankFailed,
-                   {.message = StrCat("the system refused ", bytes, " bytes of shared memory: ", cause),
-                    .hint = "raise its limits (ulimit -v, -f, -n), use fewer ranks on this host, or a "
-                            "smaller model"});
-}
+absl::Status Refused(int error) { return absl::ResourceExhaustedError(std::strerror(error)); }
 
 int64_t WholePages(int64_t bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
@@ -31,14 +22,14 @@ int64_t WholePages(int64_t bytes) {
 
 absl::StatusOr<std::unique_ptr<ShmMemory>> ShmMemory::Create(int64_t bytes, Descriptor& descriptor) {
   descriptor = Descriptor(memfd_create("ftune", MFD_CLOEXEC));
-  if (!descriptor) return Refused(bytes, std::strerror(errno));
+  if (!descriptor) return Refused(errno);
   // Beyond the limit, ftruncate would raise a signal.
   rlimit limit;
   const int64_t size = WholePages(bytes);
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(size) > limit.rlim_cur) {
-    return Refused(bytes, std::strerror(EFBIG));
+    return Refused(EFBIG);
   }
-  if (ftruncate(descriptor.get(), size) != 0) return Refused(bytes, std::strerror(errno));
+  if (ftruncate(descriptor.get(), size) != 0) return Refused(errno);
   return Map(descriptor, size);
 }
 
@@ -46,7 +37,7 @@ absl::StatusOr<std::unique_ptr<ShmMemory>> ShmMemory::Map(const Descriptor& desc
   const int64_t size = WholePages(bytes);
   void* data =
       mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (data == MAP_FAILED) return Refused(bytes, std::strerror(errno));
+  if (data == MAP_FAILED) return Refused(errno);
   return std::unique_ptr<ShmMemory>(new ShmMemory(static_cast<std::byte*>(data), size));
 }
 

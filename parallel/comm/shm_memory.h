@@ -13,6 +13,7 @@ namespace ftune {
 
 class ShmMemory {
  public:
+  // Errors have the system's words only.
   // New, zero, in whole pages. `descriptor` is what another process maps; none is needed to keep the memory.
   static absl::StatusOr<std::unique_ptr<ShmMemory>> Create(int64_t bytes, Descriptor& descriptor);
   static absl::StatusOr<std::unique_ptr<ShmMemory>> Map(const Descriptor& descriptor, int64_t bytes);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/mismatch.h"
+#include "parallel/comm/status_text.h"
 
 namespace ftune {
 namespace {
@@ -75,15 +76,18 @@ absl::StatusOr<Descriptor> Listen(const ShmOptions& options) {
   return listener;
 }
 
-// An error where a rank that was here is gone.
+// An error where a rank that was here is gone: what it said, if it said anything.
 absl::Status AllHere(const ShmOptions& options, const std::vector<ShmSocket>& sockets) {
   std::vector<pollfd> entries;
   for (const ShmSocket& socket : sockets) entries.push_back({.fd = socket.fd()});
   if (poll(entries.data(), entries.size(), 0) <= 0) return absl::OkStatus();
   for (int rank = 0; rank < options.size; ++rank) {
-    if (entries[rank].revents != 0) {
-      return LostRankError(options.NameOf(rank), "it died while the ranks joined");
+    if (entries[rank].revents == 0) continue;
+    ShmMessage message;
+    while (sockets[rank].Receive(message) == ShmSocket::Received::kMessage) {
+      if (message.news == ShmNews::kAbort) return DecodeStatus(message.text);
     }
+    return LostRankError(options.NameOf(rank), "it died while the ranks joined");
   }
   return absl::OkStatus();
 }
@@ -116,6 +120,45 @@ absl::Status Greet(const ShmOptions& options, const ShmSocket& socket, int rank)
       .news = ShmNews::kHello, .id = static_cast<uint64_t>(options.rank), .bytes = options.size};
   if (socket.Send(hello, -1, options.timeout)) return absl::OkStatus();
   return LostRankError(options.NameOf(rank), "it died while the ranks joined");
+}
+
+// Each rank connects to those below it and is connected to by those above.
+absl::Status ConnectAll(const ShmOptions& options, std::vector<ShmSocket>& sockets) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  FTUNE_ASSIGN_OR_RETURN(const Descriptor listener, Listen(options));
+  for (int rank = 0; rank < options.rank; ++rank) {
+    FTUNE_ASSIGN_OR_RETURN(sockets[rank], Connect(options, sockets, rank, deadline));
+    FTUNE_RETURN_IF_ERROR(Greet(options, sockets[rank], rank));
+  }
+  for (int missing = options.size - 1 - options.rank; missing > 0;) {
+    if (!Poll(listener.get(), POLLIN, kRetry)) {
+      FTUNE_RETURN_IF_ERROR(AllHere(options, sockets));
+      if (absl::Now() <= deadline) continue;
+      int absent = options.rank + 1;
+      while (sockets[absent]) ++absent;
+      return AbsentError(options, absent);
+    }
+    Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    // Whoever else knocks is sent away.
+    if (!connection || !OfThisUser(connection.get())) continue;
+    ShmSocket socket(std::move(connection));
+    ShmMessage hello;
+    if (!Poll(socket.fd(), POLLIN, deadline - absl::Now()) ||
+        socket.Receive(hello) != ShmSocket::Received::kMessage || hello.news != ShmNews::kHello) {
+      continue;
+    }
+    const auto rank = static_cast<int64_t>(hello.id);
+    if (hello.bytes != options.size || rank <= options.rank || rank >= options.size || sockets[rank]) {
+      return UserError(ExitCode::kRankFailed,
+                       {.key = "launch",
+                        .message = "the ranks of this host do not agree on their number",
+                        .found = StrCat("rank ", rank, " of ", hello.bytes, " beside rank ", options.rank,
+                                        " of ", options.size)});
+    }
+    sockets[rank] = std::move(socket);
+    --missing;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -176,44 +219,15 @@ ShmSocket::Received ShmSocket::Receive(ShmMessage& message) const {
   return Received::kMessage;
 }
 
-// Each rank connects to those below it and is connected to by those above.
 absl::StatusOr<std::vector<ShmSocket>> ConnectRanks(const ShmOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
   std::vector<ShmSocket> sockets(static_cast<size_t>(options.size));
-  FTUNE_ASSIGN_OR_RETURN(const Descriptor listener, Listen(options));
-  for (int rank = 0; rank < options.rank; ++rank) {
-    FTUNE_ASSIGN_OR_RETURN(sockets[rank], Connect(options, sockets, rank, deadline));
-    FTUNE_RETURN_IF_ERROR(Greet(options, sockets[rank], rank));
+  const absl::Status status = ConnectAll(options, sockets);
+  if (status.ok()) return sockets;
+  for (const ShmSocket& socket : sockets) {
+    const ShmMessage message = {.news = ShmNews::kAbort, .text = EncodeStatus(status)};
+    if (socket) socket.Send(message, -1, absl::ZeroDuration());
   }
-  for (int missing = options.size - 1 - options.rank; missing > 0;) {
-    if (!Poll(listener.get(), POLLIN, kRetry)) {
-      FTUNE_RETURN_IF_ERROR(AllHere(options, sockets));
-      if (absl::Now() <= deadline) continue;
-      int absent = options.rank + 1;
-      while (sockets[absent]) ++absent;
-      return AbsentError(options, absent);
-    }
-    Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    // Whoever else knocks is sent away.
-    if (!connection || !OfThisUser(connection.get())) continue;
-    ShmSocket socket(std::move(connection));
-    ShmMessage hello;
-    if (!Poll(socket.fd(), POLLIN, deadline - absl::Now()) ||
-        socket.Receive(hello) != ShmSocket::Received::kMessage || hello.news != ShmNews::kHello) {
-      continue;
-    }
-    const auto rank = static_cast<int64_t>(hello.id);
-    if (hello.bytes != options.size || rank <= options.rank || rank >= options.size || sockets[rank]) {
-      return UserError(ExitCode::kRankFailed,
-                       {.key = "launch",
-                        .message = "the ranks of this host do not agree on their number",
-                        .found = StrCat("rank ", rank, " of ", hello.bytes, " beside rank ", options.rank,
-                                        " of ", options.size)});
-    }
-    sockets[rank] = std::move(socket);
-    --missing;
-  }
-  return sockets;
+  return status;
 }
 
 }  // namespace ftune

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/copy_bytes.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/shm_channels.h"
@@ -20,10 +21,6 @@ namespace {
 
 constexpr size_t kMaxName = 80;  // what a socket's address leaves
 constexpr int64_t kUnit = 16;    // elements: shares begin on cache lines where the buffer does
-
-void Copy(const std::byte* from, int64_t bytes, std::byte* to) {
-  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
 
 int64_t Chunks(int64_t whole, int64_t chunk) { return (whole + chunk - 1) / chunk; }
 
@@ -103,7 +100,7 @@ class ShmTransport final : public Transport {
       case CallKind::kAllGather: {
         const int64_t bytes = BytesFor(call.in.dtype, call.counts[rank()]);
         std::byte* const own = call.out.data + BytesFor(call.in.dtype, Offsets(call.counts)[rank()]);
-        Copy(call.in.data, bytes, own);
+        CopyBytes(call.in.data, bytes, own);
         const ShmPlace place = Offer(call, bytes);
         // `out` may be where others can read, though `in` is not.
         return place.kind == ShmPlace::kStage ? group_->PlaceOf(own, bytes) : place;
@@ -119,7 +116,7 @@ class ShmTransport final : public Transport {
   ShmPlace Offer(const Call& call, int64_t bytes) const {
     const int64_t lead = LeadBytes(call);
     if (bytes > kShmInlineBytes - lead) return group_->PlaceOf(call.in.data, bytes);
-    Copy(call.in.data, bytes, Slot(rank()).inlined + lead);
+    CopyBytes(call.in.data, bytes, Slot(rank()).inlined + lead);
     return {};
   }
 
@@ -184,7 +181,7 @@ class ShmTransport final : public Transport {
       const auto own = [&](int share) { return call.out.data + BytesFor(dtype, begin + offsets[share]); };
       if (staged) {
         // Nobody reads what was staged two chunks ago: all have been here since.
-        if (Staged(rank())) Copy(own(0), BytesFor(dtype, n), part(rank(), 0));
+        if (Staged(rank())) CopyBytes(own(0), BytesFor(dtype, n), part(rank(), 0));
         group_->Step();
         FTUNE_RETURN_IF_ERROR(group_->AwaitAll(call));
       }
@@ -195,7 +192,7 @@ class ShmTransport final : public Transport {
       for (int i = 0; i < size(); ++i) {
         const int r = (rank() + i) % size();
         if (r != rank()) FTUNE_RETURN_IF_ERROR(group_->Await(r, call));
-        Copy(part(r, r), BytesFor(dtype, counts[r]), own(r));
+        CopyBytes(part(r, r), BytesFor(dtype, counts[r]), own(r));
       }
     }
     return absl::OkStatus();
@@ -213,8 +210,8 @@ class ShmTransport final : public Transport {
     for (int r = 0; r < size(); ++r) {
       const int64_t n = std::min(piece, call.counts[r] - chunk * piece);
       if (r == rank() || n <= 0) continue;
-      Copy(call.in.data + BytesFor(dtype, offsets[r] + chunk * piece), BytesFor(dtype, n),
-           StagedPiece(rank(), r, chunk));
+      CopyBytes(call.in.data + BytesFor(dtype, offsets[r] + chunk * piece), BytesFor(dtype, n),
+                StagedPiece(rank(), r, chunk));
     }
   }
 
@@ -259,18 +256,18 @@ class ShmTransport final : public Transport {
     for (int64_t c = 0; c < chunks; ++c) {
       // All have read what was staged two chunks ago once they stand where this rank does.
       if (c >= 2 && bytes_in(rank(), c) > 0) FTUNE_RETURN_IF_ERROR(group_->AwaitAll(call));
-      Copy(place(rank()) + c * kShmStageBytes, bytes_in(rank(), c), group_->stage(rank(), c));
+      CopyBytes(place(rank()) + c * kShmStageBytes, bytes_in(rank(), c), group_->stage(rank(), c));
       group_->Step();
       for (int i = 1; i < size(); ++i) {
         const int r = (rank() + i) % size();
         if (bytes_in(r, c) <= 0) continue;
         FTUNE_RETURN_IF_ERROR(group_->Await(r, call));
-        Copy(group_->stage(r, c), bytes_in(r, c), place(r) + c * kShmStageBytes);
+        CopyBytes(group_->stage(r, c), bytes_in(r, c), place(r) + c * kShmStageBytes);
       }
     }
     for (int i = 1; i < size(); ++i) {
       const int r = (rank() + i) % size();
-      if (!Staged(r)) Copy(sources_[r], BytesFor(dtype, counts[r]), place(r));
+      if (!Staged(r)) CopyBytes(sources_[r], BytesFor(dtype, counts[r]), place(r));
     }
     return absl::OkStatus();
   }
@@ -299,14 +296,14 @@ class ShmTransport final : public Transport {
       for (int r = 0; r < size(); ++r) {
         const int64_t n = std::min(piece, call.out_counts[r] - c * piece);
         if (!Staged(r) || r == rank() || n <= 0) continue;
-        Copy(StagedPiece(r, rank(), c), BytesFor(dtype, n),
-             call.out.data + BytesFor(dtype, out_offsets[r] + c * piece));
+        CopyBytes(StagedPiece(r, rank(), c), BytesFor(dtype, n),
+                  call.out.data + BytesFor(dtype, out_offsets[r] + c * piece));
       }
     }
     for (int r = 0; r < size(); ++r) {
       if (Staged(r) && r != rank()) continue;
-      Copy(sources_[r] + BytesFor(dtype, begins[r]), BytesFor(dtype, call.out_counts[r]),
-           call.out.data + BytesFor(dtype, out_offsets[r]));
+      CopyBytes(sources_[r] + BytesFor(dtype, begins[r]), BytesFor(dtype, call.out_counts[r]),
+                call.out.data + BytesFor(dtype, out_offsets[r]));
     }
     return absl::OkStatus();
   }

@@ -65,12 +65,14 @@ void CpuBackend::DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, c
   cpu::BiasBackward(pool_, dy, dbias, workspace);
 }
 
-void CpuBackend::DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) {
-  cpu::EmbeddingForward(pool_, ids, table, out);
+void CpuBackend::DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, int64_t first_id,
+                                    const Tensor& out) {
+  cpu::EmbeddingForward(pool_, ids, table, first_id, out);
 }
 
-void CpuBackend::DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
-  cpu::EmbeddingBackward(pool_, ids, dy, dtable);
+void CpuBackend::DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                                     const Tensor& dtable) {
+  cpu::EmbeddingBackward(pool_, ids, dy, first_id, dtable);
 }
 
 void CpuBackend::DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) {
@@ -155,6 +157,18 @@ void CpuBackend::DoUniformNoise(Stream, const NoiseArgs& args, const Tensor& x) 
 }
 
 void CpuBackend::DoCrossEntropy(Stream, const CrossEntropyArgs& args) { cpu::CrossEntropy(pool_, args); }
+
+void CpuBackend::DoCrossEntropyMax(Stream, const CrossEntropySliceArgs& args) {
+  cpu::CrossEntropyMax(pool_, args);
+}
+
+void CpuBackend::DoCrossEntropySums(Stream, const CrossEntropySliceArgs& args) {
+  cpu::CrossEntropySums(pool_, args);
+}
+
+void CpuBackend::DoCrossEntropyLoss(Stream, const CrossEntropySliceArgs& args) {
+  cpu::CrossEntropyLoss(pool_, args);
+}
 
 void CpuBackend::DoRowNorms(Stream, const Tensor& x, const Tensor& norms) { cpu::RowNorms(pool_, x, norms); }
 

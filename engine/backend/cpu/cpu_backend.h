@@ -35,8 +35,10 @@ class CpuBackend final : public Backend {
   void DoMatMul(Stream, const MatMulArgs& args, const Tensor& workspace) override;
   void DoAddBias(Stream, const Tensor& bias, const Tensor& y) override;
   void DoBiasBackward(Stream, const Tensor& dy, const Tensor& dbias, const Tensor& workspace) override;
-  void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, const Tensor& out) override;
-  void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, const Tensor& dtable) override;
+  void DoEmbeddingForward(Stream, const Tensor& ids, const Tensor& table, int64_t first_id,
+                          const Tensor& out) override;
+  void DoEmbeddingBackward(Stream, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                           const Tensor& dtable) override;
   void DoGatherRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
   void DoScatterRows(Stream, const Tensor& from, const Tensor& rows, const Tensor& to) override;
   void DoRmsNormForward(Stream, const Tensor& x, const Tensor& w, const NormOptions& options, const Tensor& y,
@@ -66,6 +68,9 @@ class CpuBackend final : public Backend {
   void DoDropout(Stream, const Tensor& x, const DropoutArgs& args, bool accumulate, const Tensor& y) override;
   void DoUniformNoise(Stream, const NoiseArgs& args, const Tensor& x) override;
   void DoCrossEntropy(Stream, const CrossEntropyArgs& args) override;
+  void DoCrossEntropyMax(Stream, const CrossEntropySliceArgs& args) override;
+  void DoCrossEntropySums(Stream, const CrossEntropySliceArgs& args) override;
+  void DoCrossEntropyLoss(Stream, const CrossEntropySliceArgs& args) override;
   void DoRowNorms(Stream, const Tensor& x, const Tensor& norms) override;
   void DoColumnScale(Stream, const Tensor& factor, const Tensor& x, const Tensor& y) override;
   void DoDivide(Stream, const Tensor& x, const Tensor& y, const Tensor& out) override;

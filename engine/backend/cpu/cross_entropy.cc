@@ -60,6 +60,16 @@ HWY_INLINE float SumOf(const Logit& logit, const float* x, int64_t count) {
   return Sum(sum);
 }
 
+// The gradient of a row but for what its label adds, times the scale that `factor` and `offset` have.
+template <class Logit>
+HWY_INLINE void MakeGradient(const Logit& logit, float* x, int64_t cols, float max, VF factor, VF offset) {
+  ForVectors(cols, [&](auto part, int64_t i) HWY_ATTR {
+    const VF z = logit(part.Load(x + i));
+    const VF dz = hn::MulSub(ExpNonPositive(hn::Sub(z, Set(max))), factor, offset);
+    part.Store(logit.Gradient(dz, z), x + i);
+  });
+}
+
 // Loss of one row; with `gradient`, x becomes its gradient times `scale`.
 template <class Logit>
 HWY_INLINE double RowLoss(const Logit& logit, float* x, int64_t cols, int32_t label, float scale,
@@ -86,11 +96,7 @@ HWY_INLINE double RowLoss(const Logit& logit, float* x, int64_t cols, int32_t la
   if (gradient) {
     const VF factor = Set(static_cast<float>(scale / sum));
     const VF offset = Set(static_cast<float>(scale * share));
-    ForVectors(cols, [&](auto part, int64_t i) HWY_ATTR {
-      const VF z = logit(part.Load(x + i));
-      const VF dz = hn::MulSub(ExpNonPositive(hn::Sub(z, Set(max))), factor, offset);
-      part.Store(logit.Gradient(dz, z), x + i);
-    });
+    MakeGradient(logit, x, cols, max, factor, offset);
     x[label] -= hn::GetLane(logit.Gradient(Set(scale * (1.0f - smoothing)), label_logit));
   }
   return loss;
@@ -106,6 +112,66 @@ double CrossEntropyRow(const CrossEntropyArgs& args, int64_t row) {
   return RowLoss(Capped(args.softcap), x, cols, label, args.scale, args.label_smoothing, args.gradient);
 }
 
+// Calls run(logit) with what the logits of a batch are.
+template <class Run>
+HWY_INLINE auto WithLogit(float softcap, const Run& run) {
+  return softcap == 0.0f ? run(Plain()) : run(Capped(softcap));
+}
+
+void SliceMaxRow(const CrossEntropySliceArgs& args, int64_t row) {
+  const Tensor& x = args.of.logits;
+  const float max = MaxOf(x.f32() + row * x.stride(), x.cols());
+  args.max.f32()[row] =
+      WithLogit(args.of.softcap, [&](const auto& logit) HWY_ATTR { return hn::GetLane(logit(Set(max))); });
+}
+
+void SliceSumsRow(const CrossEntropySliceArgs& args, int64_t row) {
+  // Blocks as in RowLoss keep the sums of f32 short.
+  constexpr int64_t kBlock = 4096;
+  const Tensor& logits = args.of.logits;
+  const float* x = logits.f32() + row * logits.stride();
+  const int64_t label = args.of.labels.i32()[row] - args.first_column;
+  const float max = args.max.f32()[row];
+  auto* sums = reinterpret_cast<double*>(args.sums.bytes()) + row;
+  const int64_t rows = logits.rows();
+  WithLogit(args.of.softcap, [&](const auto& logit) HWY_ATTR {
+    double exps = 0.0, plain = 0.0;
+    for (int64_t i = 0; i < logits.cols(); i += kBlock) {
+      const int64_t count = std::min(kBlock, logits.cols() - i);
+      exps += SumExp(logit, x + i, count, max);
+      if (args.of.label_smoothing != 0.0f) plain += SumOf(logit, x + i, count);
+    }
+    const bool has_label = label >= 0 && label < logits.cols();
+    sums[0] = exps;
+    sums[rows] = plain;
+    sums[2 * rows] = has_label ? hn::GetLane(logit(Set(x[label]))) : 0.0;
+    return 0;
+  });
+}
+
+double SliceLossRow(const CrossEntropySliceArgs& args, int64_t row) {
+  const Tensor& logits = args.of.logits;
+  float* x = logits.f32() + row * logits.stride();
+  const int64_t rows = logits.rows();
+  const int64_t label = args.of.labels.i32()[row] - args.first_column;
+  const float max = args.max.f32()[row];
+  const auto* sums = reinterpret_cast<const double*>(args.sums.bytes()) + row;
+  const float smoothing = args.of.label_smoothing, scale = args.of.scale;
+  const double share = smoothing / static_cast<double>(args.vocabulary);
+  double loss = std::log(sums[0]) + max - (1.0 - smoothing) * sums[2 * rows];
+  if (smoothing != 0.0f) loss -= share * sums[rows];
+  if (!args.of.gradient) return loss;
+  WithLogit(args.of.softcap, [&](const auto& logit) HWY_ATTR {
+    const bool has_label = label >= 0 && label < logits.cols();
+    const VF label_logit = has_label ? logit(Set(x[label])) : Set(0.0f);
+    MakeGradient(logit, x, logits.cols(), max, Set(static_cast<float>(scale / sums[0])),
+                 Set(static_cast<float>(scale * share)));
+    if (has_label) x[label] -= hn::GetLane(logit.Gradient(Set(scale * (1.0f - smoothing)), label_logit));
+    return 0;
+  });
+  return loss;
+}
+
 }  // namespace ftune::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -113,17 +179,45 @@ HWY_AFTER_NAMESPACE();
 namespace ftune::cpu {
 
 HWY_EXPORT(CrossEntropyRow);
+HWY_EXPORT(SliceMaxRow);
+HWY_EXPORT(SliceSumsRow);
+HWY_EXPORT(SliceLossRow);
 
-void CrossEntropy(ThreadPool& pool, const CrossEntropyArgs& args) {
-  const int64_t rows = args.logits.rows();
-  std::vector<double> row_loss(rows);
-  ParallelRows(pool, rows, args.logits.cols(), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      row_loss[row] = HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(args, row);
-    }
+namespace {
+
+// run(row) for all rows.
+template <class Run>
+void ForRows(ThreadPool& pool, const CrossEntropyArgs& args, const Run& run) {
+  ParallelRows(pool, args.logits.rows(), args.logits.cols(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) run(row);
   });
+}
+
+// Adds the losses that loss(row) gives, in order of the rows.
+template <class Loss>
+void AddLosses(ThreadPool& pool, const CrossEntropyArgs& args, const Loss& loss) {
+  std::vector<double> row_loss(args.logits.rows());
+  ForRows(pool, args, [&](int64_t row) { row_loss[row] = loss(row); });
   auto* total = reinterpret_cast<double*>(args.loss.bytes());
   for (const double value : row_loss) *total += value;
+}
+
+}  // namespace
+
+void CrossEntropy(ThreadPool& pool, const CrossEntropyArgs& args) {
+  AddLosses(pool, args, [&](int64_t row) { return HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(args, row); });
+}
+
+void CrossEntropyMax(ThreadPool& pool, const CrossEntropySliceArgs& args) {
+  ForRows(pool, args.of, [&](int64_t row) { HWY_DYNAMIC_DISPATCH(SliceMaxRow)(args, row); });
+}
+
+void CrossEntropySums(ThreadPool& pool, const CrossEntropySliceArgs& args) {
+  ForRows(pool, args.of, [&](int64_t row) { HWY_DYNAMIC_DISPATCH(SliceSumsRow)(args, row); });
+}
+
+void CrossEntropyLoss(ThreadPool& pool, const CrossEntropySliceArgs& args) {
+  AddLosses(pool, args.of, [&](int64_t row) { return HWY_DYNAMIC_DISPATCH(SliceLossRow)(args, row); });
 }
 
 }  // namespace ftune::cpu

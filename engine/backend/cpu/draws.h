@@ -1,6 +1,6 @@
 // Random draws that depend on coordinates only: element (token, column) of a site in a step takes word
 // column % 4 of the Philox block with key (first 64 bits of Philox(seed; step, site)) and counter (global
-// token, column / 4). So any split of the rows over calls, ranks and threads draws the same.
+// token, column / 4). So any split of rows and columns over calls, ranks and threads draws the same.
 #pragma once
 
 #include <cstdint>

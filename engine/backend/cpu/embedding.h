@@ -6,8 +6,10 @@
 
 namespace ftune::cpu {
 
-void EmbeddingForward(ThreadPool& pool, const Tensor& ids, const Tensor& table, const Tensor& out);
-void EmbeddingBackward(ThreadPool& pool, const Tensor& ids, const Tensor& dy, const Tensor& dtable);
+void EmbeddingForward(ThreadPool& pool, const Tensor& ids, const Tensor& table, int64_t first_id,
+                      const Tensor& out);
+void EmbeddingBackward(ThreadPool& pool, const Tensor& ids, const Tensor& dy, int64_t first_id,
+                       const Tensor& dtable);
 void GatherRows(ThreadPool& pool, const Tensor& from, const Tensor& rows, const Tensor& to);
 void ScatterRows(ThreadPool& pool, const Tensor& from, const Tensor& rows, const Tensor& to);
 

@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ftune::cpu::HWY_NAMESPACE {
 
 void NoiseRow(uint64_t key, uint64_t token, float amplitude, int64_t cols, float* x) {
-  ForUniform(key, token, cols, [&](auto part, int64_t i, VF uniform) HWY_ATTR {
+  ForUniform(key, token, 0, cols, [&](auto part, int64_t i, VF uniform) HWY_ATTR {
     const VF symmetric = hn::MulSub(uniform, Set(2.0f), Set(1.0f));
     part.Store(hn::MulAdd(symmetric, Set(amplitude), part.Load(x + i)), x + i);
   });

@@ -58,15 +58,23 @@ HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t token, uint32_t first_group,
 
 #endif
 
-// op(access, i, uniform) for the vectors that make up [0, cols) of a token's row: uniform in [0, 1), 24 bits.
+// op(access, i, uniform) for the vectors that make up [0, cols) of a row, which are columns first_column + i of
+// the token: uniform in [0, 1), 24 bits.
 template <class Op>
-HWY_INLINE void ForUniform(uint64_t key, uint64_t token, int64_t cols, const Op& op) {
-  HWY_ALIGN uint32_t draws[64];
+HWY_INLINE void ForUniform(uint64_t key, uint64_t token, int64_t first_column, int64_t cols, const Op& op) {
+  HWY_ALIGN uint32_t draws[64 + 4];
   const int64_t run = 4 * Lanes();
+  const int64_t skipped = first_column % 4;  // of the first group of four
   for (int64_t begin = 0; begin < cols; begin += run) {
-    PhiloxBlocks(key, token, static_cast<uint32_t>(begin / 4), draws);
+    const auto group = static_cast<uint32_t>((first_column + begin) / 4);
+    PhiloxBlocks(key, token, group, draws);
+    if (skipped != 0) {  // the run ends in a group of its own
+      HWY_ALIGN uint32_t next[64];
+      PhiloxBlocks(key, token, group + static_cast<uint32_t>(Lanes()), next);
+      std::copy_n(next, 4, draws + run);
+    }
     ForVectors(std::min(run, cols - begin), [&](auto part, int64_t i) HWY_ATTR {
-      const VI bits = hn::BitCast(I32(), hn::ShiftRight<8>(hn::LoadU(U32(), draws + i)));
+      const VI bits = hn::BitCast(I32(), hn::ShiftRight<8>(hn::LoadU(U32(), draws + skipped + i)));
       op(part, begin + i, hn::Mul(hn::ConvertTo(F32(), bits), Set(0x1p-24f)));
     });
   }

@@ -30,8 +30,8 @@ class MetaBackend final : public Backend {
   void DoMatMul(Stream, const MatMulArgs&, const Tensor&) override {}
   void DoAddBias(Stream, const Tensor&, const Tensor&) override {}
   void DoBiasBackward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
-  void DoEmbeddingForward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
-  void DoEmbeddingBackward(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
+  void DoEmbeddingForward(Stream, const Tensor&, const Tensor&, int64_t, const Tensor&) override {}
+  void DoEmbeddingBackward(Stream, const Tensor&, const Tensor&, int64_t, const Tensor&) override {}
   void DoGatherRows(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoScatterRows(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoRmsNormForward(Stream, const Tensor&, const Tensor&, const NormOptions&, const Tensor&,
@@ -58,6 +58,9 @@ class MetaBackend final : public Backend {
   void DoDropout(Stream, const Tensor&, const DropoutArgs&, bool, const Tensor&) override {}
   void DoUniformNoise(Stream, const NoiseArgs&, const Tensor&) override {}
   void DoCrossEntropy(Stream, const CrossEntropyArgs&) override {}
+  void DoCrossEntropyMax(Stream, const CrossEntropySliceArgs&) override {}
+  void DoCrossEntropySums(Stream, const CrossEntropySliceArgs&) override {}
+  void DoCrossEntropyLoss(Stream, const CrossEntropySliceArgs&) override {}
   void DoRowNorms(Stream, const Tensor&, const Tensor&) override {}
   void DoColumnScale(Stream, const Tensor&, const Tensor&, const Tensor&) override {}
   void DoDivide(Stream, const Tensor&, const Tensor&, const Tensor&) override {}

@@ -63,6 +63,7 @@ class OneParameter {
   OneParameter(const Fixture& fixture, const Case& c, const std::string& name)
       : backend_(MakeCpu()), case_(c) {
     const std::vector<float> values = fixture.Get(StrCat("weights.", name), &parameter_.shape);
+    parameter_.local_shape = parameter_.shape;
     gradients_ = fixture.Get(StrCat("gradients.", name));
     weights_ = Upload(values);
     scale_ = Upload(std::vector<float>{1.0f});

@@ -107,7 +107,7 @@ inline RunResult TrainOnRanks(const RunPlan& plan) {
   std::mutex mutex;
   RunRanks({.data = plan.data}, [&](Mesh& mesh) {
     const auto backend = MakeCpu();
-    TinyTrainer trainer(*backend, plan.options, &mesh);
+    TinyTrainer trainer(*backend, plan.options, {}, &mesh);
     const int rank = mesh.Coordinate(MeshAxis::kData);
     std::vector<StepOutput> steps;
     for (int step = 1; step <= plan.steps; ++step) {

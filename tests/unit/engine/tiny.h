@@ -16,6 +16,7 @@
 #include "engine/backend/meta/meta_backend.h"
 #include "engine/format/load_weights.h"
 #include "engine/model/modules.h"
+#include "engine/model/slices.h"
 #include "engine/optim/optimizer.h"
 #include "engine/shard/model_shards.h"
 #include "engine/train/step.h"
@@ -150,7 +151,7 @@ inline std::vector<TinyOptions> AdapterOptions() {
 
 // A model with its weights, optimizer and step, on a given backend; with a mesh, one rank's.
 struct TinyTrainer {
-  TinyTrainer(Backend& backend, const TinyOptions& options, Mesh* mesh = nullptr)
+  TinyTrainer(Backend& backend, const TinyOptions& options, const TensorAxis& axis = {}, Mesh* mesh = nullptr)
       : backend(backend), weights(options.config) {
     AdapterFactories adapter;
     LoraTargets targets;
@@ -172,14 +173,15 @@ struct TinyTrainer {
     const std::vector<std::string> linears = LinearModules(options.config);
     storage.quantized_modules = {linears.begin(), linears.end()};
     model = std::make_unique<Model>(backend, Stream(), options.config,
-                                    MakeParameterPolicy(storage, weights, adapter), 128,
+                                    MakeParameterPolicy(storage, weights, adapter), 128, axis,
                                     mesh != nullptr ? ValueMemory::kPlaced : ValueMemory::kOwn);
     if (mesh != nullptr) {
       auto made = ModelShards::Create(backend, Stream(), *model, *mesh, options.sharding, options.optimizer);
       REQUIRE_MESSAGE(made.ok(), std::string(made.status().message()));
       shards = *std::move(made);
     }
-    REQUIRE(LoadWeights(backend, Stream(), *model, weights).ok());
+    const absl::Status loaded = LoadWeights(backend, Stream(), *model, weights);
+    REQUIRE_MESSAGE(loaded.ok(), std::string(loaded.message()));
     if (options.lora) {
       InitLoraValues(backend, Stream(), *model, targets, 7);
       RandomizeAdapter();
@@ -208,8 +210,13 @@ struct TinyTrainer {
         const bool magnitude = p.name.ends_with(kLoraMagnitude);
         if (!p.name.ends_with(kLoraB) && !p.name.ends_with(kLoraEmbeddingA) && !magnitude) continue;
         RandomSequence random(3, std::hash<std::string>()(p.name));
-        std::vector<float> values = magnitude ? Read(p.value) : std::vector<float>(p.size());
-        for (float& v : values) v += (random.Uniform() - 0.5f) * 0.2f;
+        std::vector<float> whole(p.global_size());
+        for (float& v : whole) v = (random.Uniform() - 0.5f) * 0.2f;
+        std::vector<float> values = SliceOf(p, whole);
+        if (magnitude) {
+          const std::vector<float> norms = Read(p.value);
+          for (size_t j = 0; j < values.size(); ++j) values[j] += norms[j];
+        }
         backend.Upload(Stream(), std::as_bytes(std::span(values)), p.value);
       }
     }

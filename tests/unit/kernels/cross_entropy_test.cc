@@ -128,6 +128,66 @@ TEST_CASE("a word ruled out by minus infinity counts nothing") {
   });
 }
 
+TEST_CASE("slices of the vocabulary give the loss and gradients of the whole") {
+  ForEachTarget([] {
+    Device device;
+    constexpr int64_t kCols = 9001;
+    const std::vector<int32_t> labels = {0, 9000, 4500, 17};
+    for (const float softcap : {0.0f, 5.0f}) {
+      for (const float smoothing : {0.0f, 0.1f}) {
+        for (const bool gradient : {false, true}) {
+          const Tensor whole = device.Random(4, kCols, 1, 4, 20.0f);
+          const Reference expected = CrossEntropyOf(Values(whole), labels, kCols, 0.25, softcap, smoothing);
+          const Tensor before = device.Copy(whole);
+          // What the ranks would do, one after the other: uneven slices, one of a single column.
+          const std::vector<int64_t> ends = {4500, 4501, kCols};
+          std::vector<CrossEntropySliceArgs> slices;
+          int64_t begin = 0;
+          for (const int64_t end : ends) {
+            const CrossEntropyArgs args = {.logits = whole.Cols(begin, end - begin),
+                                           .labels = device.Ints(labels),
+                                           .scale = 0.25f,
+                                           .gradient = gradient,
+                                           .loss = device.Double(0.0),
+                                           .softcap = softcap,
+                                           .label_smoothing = smoothing};
+            slices.push_back({.of = args,
+                              .first_column = begin,
+                              .vocabulary = kCols,
+                              .max = device.Empty(1, 4),
+                              .sums = device.Empty(3, 4, 0, DType::kF64)});
+            begin = end;
+          }
+          for (auto& slice : slices) device.backend.CrossEntropyMax({}, slice);
+          for (int64_t row = 0; row < 4; ++row) {
+            float max = -kInf;
+            for (auto& slice : slices) max = std::max(max, slice.max.f32()[row]);
+            for (auto& slice : slices) slice.max.f32()[row] = max;
+          }
+          for (auto& slice : slices) device.backend.CrossEntropySums({}, slice);
+          for (int64_t i = 0; i < 12; ++i) {
+            const auto sums = [&](const CrossEntropySliceArgs& slice) {
+              return reinterpret_cast<double*>(slice.sums.bytes()) + i;
+            };
+            double sum = 0;
+            for (auto& slice : slices) sum += *sums(slice);
+            for (auto& slice : slices) *sums(slice) = sum;
+          }
+          for (auto& slice : slices) {
+            device.backend.CrossEntropyLoss({}, slice);
+            CHECK(std::abs(DoubleOf(slice.of.loss) - expected.loss) <= 2e-6 * (std::abs(expected.loss) + 1));
+          }
+          if (gradient) {
+            CHECK(ErrorInEps(whole, expected.gradient, softcap == 0.0f ? 0.25 * 0.05 : 0.25) <= 8);
+          } else {
+            CHECK(SameBits(before, whole));
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("the loss does not depend on the number of threads") {
   double losses[2];
   for (const int threads : {1, 3}) {

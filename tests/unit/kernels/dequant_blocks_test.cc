@@ -125,7 +125,7 @@ TEST_CASE("products and rows of quantised tensors are those of their values") {
           }
         }
         const Tensor looked_up = device.Empty(3, cols);
-        device.backend.EmbeddingForward({}, device.Ints({69, 0, 12}), quantised, looked_up);
+        device.backend.EmbeddingForward({}, device.Ints({69, 0, 12}), quantised, 0, looked_up);
         CHECK(SameBits(looked_up.f32() + 2 * cols, plain.f32() + 12 * cols, cols));
         CHECK(SameBits(looked_up.f32(), plain.f32() + 69 * cols, cols));
       }

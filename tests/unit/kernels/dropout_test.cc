@@ -58,6 +58,23 @@ TEST_CASE("any split of the rows draws the same; step, site and seed draw anew")
   }
 }
 
+TEST_CASE("any split of the columns draws the same") {
+  ForEachTarget([] {
+    Device device;
+    const Tensor ones = device.Filled(5, 211, 1.0f);
+    const Tensor whole = device.Empty(5, 211);
+    device.backend.Dropout({}, ones, kArgs, false, whole);
+    for (const int64_t begin : {1, 2, 3, 4, 37, 64, 130}) {
+      CAPTURE(begin);
+      DropoutArgs args = kArgs;
+      args.first_column = begin;
+      const Tensor part = device.Empty(5, 211 - begin);
+      device.backend.Dropout({}, ones.Cols(begin, 211 - begin), args, false, part);
+      CHECK(SameBits(whole.Cols(begin, 211 - begin), part));
+    }
+  });
+}
+
 TEST_CASE("dropout drops as often as it is told") {
   Device device;
   const Tensor ones = device.Filled(1000, 1000, 1.0f);

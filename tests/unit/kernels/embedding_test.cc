@@ -12,7 +12,7 @@ TEST_CASE("embedding rows of every type") {
         CAPTURE(Name(type));
         const Tensor table = device.RandomWeight(type, 10, cols, 1, Columns(type, 2));
         const Tensor out = device.Empty(5, cols, 6);
-        device.backend.EmbeddingForward({}, device.Ints(ids), table, out);
+        device.backend.EmbeddingForward({}, device.Ints(ids), table, 0, out);
         const Matrix rows = Values(table);
         Matrix expected;
         for (const int32_t id : ids) {
@@ -37,9 +37,27 @@ TEST_CASE("embedding gradients add up in order of the tokens") {
         expected.f32()[ids[t] * expected.stride() + c] += dy.f32()[t * dy.stride() + c];
       }
     }
-    device.backend.EmbeddingBackward({}, device.Ints(ids), dy, dtable);
+    device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 0, dtable);
     CHECK(SameBits(dtable, expected));
   }
+}
+
+TEST_CASE("a table of some rows of a larger one gives zeros for the others, and takes no gradient of them") {
+  Device device(3);
+  const std::vector<int32_t> ids = {2, 0, 5, 9, 4, 5};
+  const Tensor whole = device.Random(10, 33, 1);
+  const Tensor table = whole.Rows(3, 3);  // ids 3, 4 and 5
+  const Tensor out = device.Filled(6, 33, 7.0f, 2);
+  device.backend.EmbeddingForward({}, device.Ints(ids), table, 3, out);
+  const Tensor dy = device.Random(6, 33, 2, 4);
+  const Tensor dtable = device.Filled(3, 33, 0.0f), dwhole = device.Filled(10, 33, 0.0f);
+  device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 3, dtable);
+  device.backend.EmbeddingBackward({}, device.Ints(ids), dy, 0, dwhole);
+  for (int64_t t = 0; t < 6; ++t) {
+    const bool has = ids[t] >= 3 && ids[t] < 6;
+    CHECK(SameBits(out.Rows(t, 1), has ? whole.Rows(ids[t], 1) : device.Filled(1, 33, 0.0f)));
+  }
+  CHECK(SameBits(dtable, dwhole.Rows(3, 3)));
 }
 
 TEST_CASE("gathering and scattering rows") {

@@ -7,17 +7,20 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/strings.h"
 
 namespace ftune {
 
 class RankProcesses {
  public:
+  static constexpr int kThrew = 98;
   // Each runs `run`, whose result is its exit code.
   RankProcesses(int ranks, const std::function<int(int rank)>& run) {
     std::fflush(nullptr);
@@ -25,7 +28,12 @@ class RankProcesses {
       const pid_t pid = fork();
       if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        const int code = run(rank);
+        int code = kThrew;
+        try {
+          code = run(rank);
+        } catch (const std::exception& e) {
+          std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
+        }
         std::fflush(nullptr);
         _exit(code);
       }
@@ -56,11 +64,11 @@ class RankProcesses {
     pids_[rank] = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // Of all.
-  std::vector<int> Wait() {
+  // Of all, which must be there: "0 0 0".
+  std::string Wait() {
     std::vector<int> codes;
     for (int rank = 0; rank < static_cast<int>(pids_.size()); ++rank) codes.push_back(Wait(rank));
-    return codes;
+    return StrJoin(codes, " ");
   }
 
  private:
