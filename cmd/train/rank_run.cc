@@ -256,28 +256,19 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   return Finish(summary);
 }
 
-absl::Status RankRun::OnFirstRank(const std::function<absl::Status()>& read) {
-  return model_.shards ? model_.shards->OnFirstRank(read) : read();
-}
-
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
-  std::vector<PromptAnswer> answers;
-  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(answers, data_->sampler().Answer(*backend_, Stream(), *model_.model));
-    return absl::OkStatus();
-  }));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<PromptAnswer> answers,
+                         data_->sampler().Answer(*backend_, Stream(), *model_.model));
+  if (!leads()) answers.clear();
   return answers;
 }
 
 absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
   mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
-  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(saved_,
-                           SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
-    log_->Save(step, saved_);
-    return absl::OkStatus();
-  }));
+  FTUNE_ASSIGN_OR_RETURN(saved_,
+                         SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
+  if (leads()) log_->Save(step, saved_);
   mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
   return absl::OkStatus();
 }
