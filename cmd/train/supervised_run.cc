@@ -91,6 +91,7 @@ absl::Status SupervisedRun::Prepare() {
   const HubReporter hub = HubProgress(verbosity_);
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded, hub));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
+  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan));
   // Without a folder for prepared data each rank prepares its own.
   if (PreparedFolder(recipe().data.prepared_path).empty()) return absl::OkStatus();
   return LoadRunData(loaded, model_plan, hub, progress_).status();

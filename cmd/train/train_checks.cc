@@ -10,6 +10,8 @@
 #include "base/strings.h"
 #include "data/file/pipe_bytes.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/format/hf_model.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 
@@ -46,6 +48,12 @@ absl::Status CheckRanksCanRead(const LoadedRecipe& loaded) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan) {
+  if (*recipe.parallel.tensor == 1) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(plan.model_path));
+  return CheckTensorSplit(files.config, static_cast<int>(*recipe.parallel.tensor));
 }
 
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
