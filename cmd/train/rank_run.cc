@@ -81,6 +81,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
+  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads());  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
@@ -134,10 +135,13 @@ absl::Status RankRun::PrepareFolder() {
 }
 
 absl::Status RankRun::PrepareSources() {
+  FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
   FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
   if (mesh_->shape().ranks() > 1) {
+    model_plan_.options.tensor =
+        TensorAxis(mesh_->axis(MeshAxis::kTensor), recipe().parallel.sequence_parallel);
     model_plan_.options.ranks = {.mesh = mesh_.get(),
                                  .sharding = ToShardOptions(recipe().parallel),
                                  .optimizer = ToOptimizerOptions(recipe())};
