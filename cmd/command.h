@@ -42,6 +42,7 @@ void AddData(CLI::App& app, Invocation& invocation);
 void AddInspect(CLI::App& app, Invocation& invocation);
 void AddTokenize(CLI::App& app, Invocation& invocation);
 void AddTemplate(CLI::App& app, Invocation& invocation);
+void AddVerify(CLI::App& app, Invocation& invocation);
 void AddRecipe(CLI::App& app, Invocation& invocation);
 
 // Runs, with what it throws (memory that cannot be had, a file system's fault) as a status.

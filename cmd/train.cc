@@ -98,7 +98,12 @@ void AddTrain(CLI::App& app, Invocation& invocation) {
   command->add_flag(
       "--lr-range-test", options->lr_range_test,
       "Train a little at rising learning rates, plot the loss and suggest one; keep no weights");
-  command->callback([options, &invocation] {
+  // What `ftune verify` tells its ranks.
+  auto verify = std::make_shared<VerifyTask>();
+  command->add_option("--verify-reference", verify->reference)->group("");
+  command->add_option("--verify-steps", verify->steps)->group("");
+  command->callback([options, verify, &invocation] {
+    if (!verify->reference.empty()) options->verify = *verify;
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });
 }

@@ -14,9 +14,11 @@
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
 #include "cmd/train/train_checks.h"
+#include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/train/trainer.h"
+#include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
 
 namespace ftune {
@@ -86,6 +88,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   stop_.emplace(/*announces=*/leads());  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
   if (options_.lr_range_test) return TestLearningRates();
+  if (options_.verify) return Verify();
   return Train();
 }
 
@@ -317,6 +320,21 @@ void RankRun::SayEnd(const TrainSummary& summary) {
       "output_dir=NEW",
       stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total, saved_.string(),
       options_.recipe, saved_.string()));
+}
+
+absl::StatusOr<CommandResult> RankRun::Verify() {
+  const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  TrainStep step(*backend_, Stream(), *model_.model, *optimizer_, options.step, model_.shards.get());
+  const std::unique_ptr<BatchSource> batches = data_->MakeBatches({});
+  const VerifyTrainer trainer = {*backend_, step, *model_.model, *batches, options.learning_rate};
+  const VerifyReference reference(options_.verify->reference);
+  if (options_.verify->steps > 0) {
+    FTUNE_RETURN_IF_ERROR(RunReference(trainer, options_.verify->steps, reference));
+    return CommandResult{};
+  }
+  const VerifyTolerances tolerances = VerifyTolerances::For(ToOptimizerOptions(recipe()).kind);
+  FTUNE_ASSIGN_OR_RETURN(const VerifyResult result, RunComparison(trainer, reference, tolerances));
+  return CommandResult{.json = ToJson(result)};
 }
 
 absl::StatusOr<CommandResult> RankRun::TestLearningRates() {

@@ -61,6 +61,7 @@ class RankRun {
   absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
   void SayEnd(const TrainSummary& summary);
   absl::StatusOr<CommandResult> TestLearningRates();
+  absl::StatusOr<CommandResult> Verify();
 
   const TrainOptions& options_;
   bool json_;

@@ -116,6 +116,10 @@ std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& pr
     std::vector<std::string>& arguments = command.arguments;
     arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
     arguments.push_back(StrCat("launch.threads=", *recipe().launch.threads));
+    if (options_.verify) {
+      arguments.push_back(StrCat("--verify-reference=", options_.verify->reference.string()));
+      arguments.push_back(StrCat("--verify-steps=", options_.verify->steps));
+    }
     if (json_) arguments.push_back("--json");
     if (verbosity_ == Verbosity::kQuiet) arguments.push_back("--quiet");
     if (verbosity_ == Verbosity::kVerbose) arguments.push_back("--verbose");

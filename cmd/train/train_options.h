@@ -1,10 +1,19 @@
 // What the command line of `ftune train` says.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ftune {
+
+// Instead of training: a few steps that other meshes are compared with, or that are compared.
+struct VerifyTask {
+  std::filesystem::path reference;  // the folder of a VerifyReference
+  int64_t steps = 0;                // to be run and left there; 0: to be compared with those
+};
 
 struct TrainOptions {
   std::string recipe;
@@ -13,6 +22,7 @@ struct TrainOptions {
   bool print = false;
   bool dry_run = false;
   bool lr_range_test = false;
+  std::optional<VerifyTask> verify;  // of `ftune verify`, which starts the ranks
 };
 
 }  // namespace ftune

@@ -20,6 +20,8 @@ struct StepInput {
   std::vector<Batch> microbatches;
   int64_t trained_tokens = 0;  // of the global batch: what the loss is divided by
   float learning_rate = 0.0f;
+  // Called on all ranks when gradients are where they are owned, before they move the weights. May be empty.
+  std::function<absl::Status()> before_update = nullptr;
 };
 
 struct StepOutput {

@@ -1,0 +1,171 @@
+// ftune verify RECIPE: trains a few steps on one rank and on other meshes, and compares them.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/scratch_folder.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/recipe/key_table.h"
+#include "cmd/run_options.h"
+#include "cmd/train/supervised_run.h"
+
+namespace ftune {
+namespace {
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  std::vector<std::string> meshes;
+  int64_t steps = 3;
+};
+
+constexpr char kMeshFlag[] = "--mesh";
+
+// What makes one rank of any recipe. A mesh starts from it, too.
+std::vector<std::string> OneRank() {
+  return {"parallel.data=1",
+          "parallel.tensor=1",
+          "parallel.pipeline=1",
+          "parallel.context=1",
+          "parallel.zero=0",
+          "parallel.sequence_parallel=false",
+          "parallel.shard_size=auto",
+          "launch.ranks_per_host=auto",
+          "train.gradient_accumulation_steps=auto",
+          "checkpoint.save_steps=auto",
+          "train.eval_on_start=false"};
+}
+
+// "tensor=2,zero=3" as overrides of a recipe.
+absl::StatusOr<std::vector<std::string>> MeshOverrides(const std::string& mesh) {
+  std::vector<std::string> overrides;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(mesh, ','))) {
+    const size_t equals = part.find('=');
+    const std::string key = StrCat("parallel.", part.substr(0, equals));
+    if (equals == std::string::npos || RecipeKeys().Find(key) == nullptr) {
+      return UsageError(
+          {.file = "command line",
+           .key = kMeshFlag,
+           .found = StrCat("'", part, "'"),
+           .expected = "K=V with K a key of the recipe's `parallel`, as in tensor=2,data=2,zero=3"});
+    }
+    overrides.push_back(StrCat("parallel.", part));
+  }
+  return overrides;
+}
+
+class Verification {
+ public:
+  Verification(const Options& options, const Invocation& invocation)
+      : options_(options), invocation_(invocation), progress_(stderr, invocation.verbosity()) {}
+
+  absl::StatusOr<CommandResult> Run() {
+    // All that can be wrong with a mesh is found before anything runs.
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe one, Open({}));
+    batch_ = StrCat("train.global_batch_size=", *one.recipe.train.global_batch_size);
+    std::vector<std::vector<std::string>> meshes;
+    for (const std::string& mesh : options_.meshes) {
+      FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, MeshOverrides(mesh));
+      FTUNE_RETURN_IF_ERROR(Open(overrides).status());
+      meshes.push_back(std::move(overrides));
+    }
+
+    FTUNE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
+    folder_ = scratch.path();
+    progress_.Say(absl::StrFormat("one rank: %d steps", options_.steps));
+    FTUNE_RETURN_IF_ERROR(RunRanks({}, options_.steps).status());
+    CommandResult all{.json = {{"ok", true}, {"meshes", nlohmann::ordered_json::array()}}};
+    for (size_t i = 0; i < meshes.size(); ++i) {
+      FTUNE_ASSIGN_OR_RETURN(const CommandResult result, RunRanks(meshes[i], 0));
+      nlohmann::ordered_json found = {{"mesh", options_.meshes[i]}};
+      found.update(result.json);
+      Show(found);
+      if (!found["ok"].get<bool>()) {
+        all.json["ok"] = false;
+        all.exit = 1;
+      }
+      all.json["meshes"].push_back(std::move(found));
+    }
+    all.json["exit"] = all.exit;
+    return all;
+  }
+
+ private:
+  std::vector<std::string> OverridesOf(const std::vector<std::string>& mesh) const {
+    std::vector<std::string> overrides = options_.overrides;
+    const std::vector<std::string> one = OneRank();
+    overrides.insert(overrides.end(), one.begin(), one.end());
+    if (!batch_.empty()) overrides.push_back(batch_);
+    overrides.insert(overrides.end(), mesh.begin(), mesh.end());
+    if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / "run").string()));
+    return overrides;
+  }
+
+  absl::StatusOr<LoadedRecipe> Open(const std::vector<std::string>& mesh) const {
+    return OpenRecipe(options_.recipe, OverridesOf(mesh));
+  }
+
+  // As processes, as `ftune train` would start them; what the first of them reports.
+  absl::StatusOr<CommandResult> RunRanks(const std::vector<std::string>& mesh, int64_t steps) const {
+    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, Open(mesh));
+    const TrainOptions train = {.recipe = options_.recipe,
+                                .overrides = OverridesOf(mesh),
+                                .force = true,
+                                .verify = VerifyTask{.reference = folder_, .steps = steps}};
+    Invocation quiet = invocation_;
+    quiet.quiet = true;
+    return SupervisedRun(train, quiet, std::move(loaded)).Run();
+  }
+
+  void Show(const nlohmann::ordered_json& found) const {
+    if (invocation_.json) return;
+    // An error in epsilons of f32 says how many roundings it may be.
+    constexpr double kEpsilon = 0x1p-23;
+    std::printf("%s: %s\n", found["mesh"].get<std::string>().c_str(),
+                found["ok"].get<bool>() ? "agrees with one rank" : "DIFFERS from one rank");
+    for (const char* kind : {"loss", "grad_norm", "gradient", "weights"}) {
+      const nlohmann::ordered_json& measure = found[kind];
+      const double error = measure["error"], tolerance = measure["tolerance"];
+      std::printf("  %-7s %s: off by %.1e (%.1f epsilons), at most %.0e is right\n",
+                  error <= tolerance ? "" : "WRONG", measure["name"].get<std::string>().c_str(), error,
+                  error / kEpsilon, tolerance);
+    }
+    std::fflush(stdout);
+  }
+
+  const Options& options_;
+  const Invocation& invocation_;
+  Progress progress_;
+  std::string batch_;             // an override: every mesh has the batch of one rank
+  std::filesystem::path folder_;  // of all that is left of runs
+};
+
+}  // namespace
+
+void AddVerify(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Compares a few steps on other meshes with those of one rank");
+  command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
+  command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
+  command
+      ->add_option(kMeshFlag, options->meshes,
+                   "A mesh, as tensor=2,data=2,zero=3: keys of the recipe's `parallel`; may be repeated")
+      ->required()
+      ->take_all()
+      ->expected(1);
+  command->add_option("--steps", options->steps, "Steps to compare")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Verification(*options, invocation).Run(); };
+  });
+}
+
+}  // namespace ftune
