@@ -218,7 +218,7 @@ def test_launcher_killed(case):
     run = Run(case, *long_recipe(case), "--quiet")
     run.wait_for_steps()
     run.process.kill()
-    run.process.communicate()
+    run.process.wait()
     run.check_nothing_left(seconds=5)
 
 
