@@ -516,8 +516,7 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
         }
         const auto opened = OpenPeftAdapter(folder.path());
         REQUIRE(opened.ok());
-        const absl::Status read =
-            LoadLoraWeights(*own, Stream(), trainer.model->parameters(), *targets, *opened);
+        const absl::Status read = LoadLoraWeights(*own, Stream(), *trainer.model, *targets, *opened);
         CHECK_MESSAGE(read.ok(), std::string(read.message()));
         CHECK(Filled(ModelTensors(*own, Stream(), *trainer.model, DType::kF32, nullptr)) == weights);
         CHECK(Filled(AdapterTensors(*own, Stream(), *trainer.model, *targets)) == adapter);
