@@ -9,8 +9,8 @@ namespace ftune {
 std::vector<int> AllowedCores() {
   // A mask that is too small for the machine is refused.
   for (int size = CPU_SETSIZE; size <= (1 << 20); size *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
-        CPU_ALLOC(size), [](cpu_set_t* set) { CPU_FREE(set); });
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(size),
+                                                                [](cpu_set_t* set) { CPU_FREE(set); });
     const size_t bytes = CPU_ALLOC_SIZE(size);
     CPU_ZERO_S(bytes, mask.get());
     if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;

@@ -20,10 +20,10 @@ constexpr int kFirstFree = kReportDescriptor + 1;
 constexpr int kCannotStart = 127;  // as a shell has it
 
 absl::Status CannotStart(std::string_view action) {
-  return UserError(ExitCode::kRankFailed, {.key = "launch",
-                                           .message = StrCat("a rank cannot be started: ", action, ": ",
-                                                             strerror(errno)),
-                                           .hint = "lower the number of ranks, or raise the limits of this user"});
+  return UserError(ExitCode::kRankFailed,
+                   {.key = "launch",
+                    .message = StrCat("a rank cannot be started: ", action, ": ", strerror(errno)),
+                    .hint = "lower the number of ranks, or raise the limits of this user"});
 }
 
 struct Pipe {

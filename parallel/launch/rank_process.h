@@ -22,9 +22,9 @@ struct RankCommand {
 inline constexpr int kReportDescriptor = 3;
 
 struct RankProcess {
-  pid_t pid = -1;      // and its process group
-  Descriptor errors;   // what it writes to standard error; not blocking
-  Descriptor report;   // what it writes to kReportDescriptor; closed at its end; not blocking
+  pid_t pid = -1;     // and its process group
+  Descriptor errors;  // what it writes to standard error; not blocking
+  Descriptor report;  // what it writes to kReportDescriptor; closed at its end; not blocking
 };
 
 // The process dies with the thread that calls this (PR_SET_PDEATHSIG), which must be the program's main one.
