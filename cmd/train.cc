@@ -74,13 +74,14 @@ absl::StatusOr<CommandResult> RunStarted(const TrainOptions& options, const Invo
   return RankRun(options, invocation, start, std::move(loaded)).Run();
 }
 
-absl::StatusOr<CommandResult> Run(const TrainOptions& options, const Invocation& invocation) {
+absl::StatusOr<CommandResult> Run(const TrainOptions& options, Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(const RankStart start, ReadRankStart());
   if (!start.supervised) return RunStarted(options, invocation, start);
   // Who started this rank shows what became of it.
   const absl::StatusOr<CommandResult> result =
       RunGuarded([&] { return RunStarted(options, invocation, start); });
   SendReport(result);
+  invocation.json = false;
   return CommandResult{.exit = result.ok() ? result->exit : ExitCodeOf(result.status())};
 }
 

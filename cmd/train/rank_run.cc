@@ -81,6 +81,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
+  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads());  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
@@ -134,10 +135,13 @@ absl::Status RankRun::PrepareFolder() {
 }
 
 absl::Status RankRun::PrepareSources() {
+  FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
   FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
   if (mesh_->shape().ranks() > 1) {
+    model_plan_.options.tensor =
+        TensorAxis(mesh_->axis(MeshAxis::kTensor), recipe().parallel.sequence_parallel);
     model_plan_.options.ranks = {.mesh = mesh_.get(),
                                  .sharding = ToShardOptions(recipe().parallel),
                                  .optimizer = ToOptimizerOptions(recipe())};
@@ -255,28 +259,19 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   return Finish(summary);
 }
 
-absl::Status RankRun::OnFirstRank(const std::function<absl::Status()>& read) {
-  return model_.shards ? model_.shards->OnFirstRank(read) : read();
-}
-
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
-  std::vector<PromptAnswer> answers;
-  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(answers, data_->sampler().Answer(*backend_, Stream(), *model_.model));
-    return absl::OkStatus();
-  }));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<PromptAnswer> answers,
+                         data_->sampler().Answer(*backend_, Stream(), *model_.model));
+  if (!leads()) answers.clear();
   return answers;
 }
 
 absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
   mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
-  FTUNE_RETURN_IF_ERROR(OnFirstRank([&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(saved_,
-                           SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
-    log_->Save(step, saved_);
-    return absl::OkStatus();
-  }));
+  FTUNE_ASSIGN_OR_RETURN(saved_,
+                         SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
+  if (leads()) log_->Save(step, saved_);
   mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
   return absl::OkStatus();
 }

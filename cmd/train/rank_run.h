@@ -55,10 +55,8 @@ class RankRun {
   void WarnOfWarmup(const LrOptions& rate);
 
   absl::StatusOr<CommandResult> Train();
-  // Called by all ranks alike: the first one uses the whole model, of which the others give it what they
-  // have.
-  absl::Status OnFirstRank(const std::function<absl::Status()>& read);
-  absl::StatusOr<std::vector<PromptAnswer>> Answer();  // empty on the others
+  // Called by all ranks alike: each has a part of the model. There are answers on the one that leads.
+  absl::StatusOr<std::vector<PromptAnswer>> Answer();
   absl::Status Save(int64_t step);
   absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
   void SayEnd(const TrainSummary& summary);

@@ -65,6 +65,7 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
 
 SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded)
     : options_(options),
+      json_(invocation.json),
       verbosity_(invocation.verbosity()),
       loaded_(std::move(loaded)),
       ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
@@ -79,6 +80,7 @@ absl::StatusOr<CommandResult> SupervisedRun::Run() {
 }
 
 absl::Status SupervisedRun::Prepare() {
+  FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
   const int cores = static_cast<int>(AllowedCores().size());
   if (ranks_ > cores) {
     progress_.Say(StrCat("warning: ", ranks_, " ranks share ", cores, cores == 1 ? " core" : " cores",
@@ -89,6 +91,7 @@ absl::Status SupervisedRun::Prepare() {
   const HubReporter hub = HubProgress(verbosity_);
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded, hub));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
+  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan));
   // Without a folder for prepared data each rank prepares its own.
   if (PreparedFolder(recipe().data.prepared_path).empty()) return absl::OkStatus();
   return LoadRunData(loaded, model_plan, hub, progress_).status();
@@ -113,6 +116,7 @@ std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& pr
     std::vector<std::string>& arguments = command.arguments;
     arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
     arguments.push_back(StrCat("launch.threads=", *recipe().launch.threads));
+    if (json_) arguments.push_back("--json");
     if (verbosity_ == Verbosity::kQuiet) arguments.push_back("--quiet");
     if (verbosity_ == Verbosity::kVerbose) arguments.push_back("--verbose");
     commands.push_back(std::move(command));

@@ -35,6 +35,7 @@ class SupervisedRun {
   absl::Status ErrorOf(const RankEnd& end, const RankOutput& output);
 
   const TrainOptions& options_;
+  bool json_;
   Verbosity verbosity_;
   LoadedRecipe loaded_;
   int ranks_;

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "data/file/pipe_bytes.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/format/hf_model.h"
+#include "engine/model/tensor_split.h"
 
 namespace ftune {
 
@@ -26,6 +30,30 @@ absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRanksCanRead(const LoadedRecipe& loaded) {
+  const DataSection& data = loaded.recipe.data;
+  const int ranks = ToMeshShape(loaded.recipe.parallel).ranks();
+  if (ranks == 1) return absl::OkStatus();
+  for (const auto& [key, sources] :
+       {std::pair("data.train", &data.train), std::pair("data.eval", &data.eval)}) {
+    for (const DataSource& source : *sources) {
+      if (!IsPipe(source.path)) continue;
+      ErrorDetail detail = loaded.At(key);
+      detail.found = StrCat("'", source.path, "', a pipe, for ", ranks, " ranks");
+      detail.expected = "files, which every rank can read";
+      detail.hint = "write the rows to a file, or train with one rank";
+      return UsageError(std::move(detail));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan) {
+  if (*recipe.parallel.tensor == 1) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(plan.model_path));
+  return CheckTensorSplit(files.config, static_cast<int>(*recipe.parallel.tensor));
 }
 
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {

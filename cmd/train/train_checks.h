@@ -12,6 +12,12 @@ namespace ftune {
 // What an earlier run left here is removed when the new one starts: not what that one is made from.
 absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan);
 
+// Data in a pipe can be read once, by one rank.
+absl::Status CheckRanksCanRead(const LoadedRecipe& loaded);
+
+// The ranks of parallel.tensor must be able to share the model.
+absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan);
+
 // Something must train, and each pattern of train.freeze must mean something.
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model);
 

@@ -6,7 +6,6 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "data/file/pipe_bytes.h"
 #include "data/loader/checked_batches.h"
 #include "data/loader/planned_batches.h"
 
@@ -18,7 +17,11 @@ absl::Status TrainData::Prepare(const ModelPlan& model_plan, const HubReporter& 
   for (const PreparedStore* store : {&data_.train_store, &data_.evaluation_store}) {
     if (!store->path.empty()) progress_.Say(DescribeStore(*store));
   }
-  FTUNE_RETURN_IF_ERROR(recipe().data.streaming ? PlanStream() : PlanSteps());
+  if (recipe().data.streaming) {
+    PlanStream();
+  } else {
+    FTUNE_RETURN_IF_ERROR(PlanSteps());
+  }
   if (data_.evaluation) {
     FTUNE_ASSIGN_OR_RETURN(DataPlan evaluation, data_.EvaluationPlan(recipe(), data_rank_));
     evaluation_.emplace(std::move(evaluation));
@@ -32,17 +35,7 @@ absl::Status TrainData::Prepare(const ModelPlan& model_plan, const HubReporter& 
   return absl::OkStatus();
 }
 
-absl::Status TrainData::PlanStream() {
-  const std::vector<DataSource>& sources = recipe().data.train;
-  const auto pipe = std::find_if(sources.begin(), sources.end(),
-                                 [](const DataSource& source) { return IsPipe(source.path); });
-  if (*recipe().launch.ranks_per_host > 1 && pipe != sources.end()) {
-    ErrorDetail detail = loaded_.At("data.train");
-    detail.found = StrCat("'", pipe->path, "', a pipe, for ", *recipe().launch.ranks_per_host, " ranks");
-    detail.expected = "files, which every rank can read";
-    detail.hint = "write the rows to a file, or train with one rank";
-    return UsageError(std::move(detail));
-  }
+void TrainData::PlanStream() {
   stream_ = std::make_unique<StreamedData>(recipe(), data_,
                                            [this](const std::string& text) { progress_.Say(text); });
   steps_.total = *recipe().train.max_steps;
@@ -50,7 +43,6 @@ absl::Status TrainData::PlanStream() {
       absl::StrFormat("data: streamed, so its samples, tokens and epochs are not known beforehand\n"
                       "plan: %d steps of up to %d × %d tokens",
                       steps_.total, *recipe().train.global_batch_size, recipe().data.sequence_len));
-  return absl::OkStatus();
 }
 
 absl::Status TrainData::PlanSteps() {

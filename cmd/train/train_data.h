@@ -44,7 +44,7 @@ class TrainData {
  private:
   const Recipe& recipe() const { return loaded_.recipe; }
   absl::Status PlanSteps();
-  absl::Status PlanStream();
+  void PlanStream();
   absl::Status CheckAllRanksTrain(const DataPlan& plan) const;
   absl::Status SayAudit(const DataAudit& audit);
 

@@ -42,6 +42,13 @@ absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptio
     values_ = std::make_unique<ShardedValues>(backend_, stream_, model_, group, options, cuts);
     FTUNE_RETURN_IF_ERROR(values_->Allocate());
   }
+  for (const auto& block : model_.blocks()) {
+    std::vector<FlatRange>& counted = counted_.emplace_back();
+    for (const FlatRange& range : CountedRangesOf(block->store())) {
+      const FlatRange part = Intersect(range, block->store().owned());
+      if (part.count > 0) counted.push_back(part);
+    }
+  }
   gradients_ = std::make_unique<ShardedGradients>(backend_, stream_, model_, groups_, tensor_sums_, options,
                                                   std::move(cuts));
   model_.set_hooks(this);
@@ -68,11 +75,9 @@ void ModelShards::PublishValues() {
 }
 
 void ModelShards::AddSquares(const Tensor& sum) {
-  for (auto& block : model_.blocks()) {
-    const ParameterStore& store = block->store();
-    for (const FlatRange& counted : CountedRangesOf(store)) {
-      const FlatRange part = Intersect(counted, store.owned());
-      if (part.count == 0) continue;
+  for (size_t i = 0; i < counted_.size(); ++i) {
+    const ParameterStore& store = model_.blocks()[i]->store();
+    for (const FlatRange& part : counted_[i]) {
       backend_.SumSquares(stream_, store.owned_gradients().Cols(part.begin - store.owned().begin, part.count),
                           sum);
     }

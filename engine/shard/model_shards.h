@@ -78,7 +78,8 @@ class ModelShards final : public BlockHooks {
   Mesh* mesh_;
   DataGroups groups_;
   TensorSums tensor_sums_;
-  std::unique_ptr<ShardedValues> values_;  // null: the model's own
+  std::vector<std::vector<FlatRange>> counted_;  // by block: owned elements that SumOverShards counts here
+  std::unique_ptr<ShardedValues> values_;        // null: the model's own
   std::unique_ptr<ShardedGradients> gradients_;
 };
 

@@ -97,11 +97,11 @@ void ShardedGradients::After(size_t block, bool last) {
   const ParameterStore& store = model_.blocks()[block]->store();
   if (!by_block()) {
     if (!last) return;
-    tensor_sums_.Reduce(stream_, store);
+    tensor_sums_.Reduce(stream_, model_, block);
     ReduceWhole(block);
     return;
   }
-  tensor_sums_.Reduce(stream_, store);
+  tensor_sums_.Reduce(stream_, model_, block);
   Slot& slot = slots_[SlotOf(block, places_.size(), model_.config().tied_head)];
   assert(slot.block == block);
   slot.leaving = true;

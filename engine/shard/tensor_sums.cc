@@ -1,7 +1,6 @@
 #include "engine/shard/tensor_sums.h"
 
 #include <set>
-#include <vector>
 
 #include "base/error.h"
 #include "engine/shard/arena.h"
@@ -13,7 +12,8 @@ absl::StatusOr<TensorSums> TensorSums::Create(Mesh& mesh, Model& model) {
   sums.axis_ = &mesh.axis(MeshAxis::kTensor);
   std::set<int> sizes;
   for (const auto& block : model.blocks()) {
-    for (const PartialRange& partial : PartialRangesOf(block->store())) sizes.insert(partial.replicas);
+    sums.ranges_.push_back(PartialRangesOf(block->store()));
+    for (const PartialRange& partial : sums.ranges_.back()) sizes.insert(partial.replicas);
   }
   for (const int size : sizes) {
     if (size <= 1 || size == sums.axis_->size()) continue;
@@ -28,10 +28,11 @@ Communicator& TensorSums::GroupOf(int replicas) {
   return replicas == axis_->size() ? *axis_ : *parts_.at(replicas);
 }
 
-void TensorSums::Reduce(Stream stream, const ParameterStore& store) {
-  for (const PartialRange& partial : PartialRangesOf(store)) {
+void TensorSums::Reduce(Stream stream, Model& model, size_t block) {
+  for (const PartialRange& partial : ranges_[block]) {
     if (partial.replicas <= 1) continue;
-    const Tensor part = store.flat_gradients().Cols(partial.range.begin, partial.range.count);
+    const Tensor part =
+        model.blocks()[block]->store().flat_gradients().Cols(partial.range.begin, partial.range.count);
     // An error stays in the group.
     GroupOf(partial.replicas).Run(Call::AllReduce(BufferOf(stream, part))).IgnoreError();
   }

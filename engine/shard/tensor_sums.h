@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
@@ -17,7 +18,7 @@ class TensorSums {
   static absl::StatusOr<TensorSums> Create(Mesh& mesh, Model& model);
 
   // In place, on the block's whole flat gradient; waits.
-  void Reduce(Stream stream, const ParameterStore& store);
+  void Reduce(Stream stream, Model& model, size_t block);
   absl::Status status() const;
 
  private:
@@ -25,6 +26,7 @@ class TensorSums {
   Communicator& GroupOf(int replicas);
 
   Communicator* axis_ = nullptr;
+  std::vector<std::vector<PartialRange>> ranges_;  // by block
   std::map<int, std::unique_ptr<Communicator>> parts_;
 };
 

@@ -1,6 +1,8 @@
 #include "parallel/launch/join_world.h"
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -8,7 +10,10 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/gloo_transport.h"
+#include "parallel/comm/hierarchical_transport.h"
 #include "parallel/comm/shm_transport.h"
+#include "parallel/comm/single_transport.h"
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/random_token.h"
 #include "parallel/launch/tcp_store.h"
@@ -34,6 +39,7 @@ struct Introduction {
 };
 
 std::string KeyOf(int rank) { return StrCat("rank/", rank); }
+std::string MetKey(int rank) { return StrCat("met/", rank); }
 
 absl::Status DoesNotCome(int rank, absl::Duration waited) {
   return UserError(
@@ -90,6 +96,12 @@ absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOption
     }
     all.push_back(*std::move(introduction));
   }
+  // Rank 0 may end now, and with it the store: not before all have read what they need to say why.
+  FTUNE_RETURN_IF_ERROR(store.Set(MetKey(environment.rank), ""));
+  for (int rank = 0; environment.rank == 0 && rank < environment.world_size; ++rank) {
+    FTUNE_RETURN_IF_ERROR(
+        store.Get(MetKey(rank), std::max(deadline - absl::Now(), absl::Seconds(1))).status());
+  }
   for (int rank = 1; rank < environment.world_size; ++rank) {
     FTUNE_RETURN_IF_ERROR(CheckSameRecipe(rank, all[rank].recipe, all[0].recipe));
   }
@@ -113,35 +125,77 @@ absl::StatusOr<std::string> NameRun(TcpStore& store, int rank, absl::Duration ti
   return store.Get("run", timeout);
 }
 
+// The store, and its server where this rank has it: for as long as anyone uses the store.
+struct ServedStore {
+  std::unique_ptr<TcpStoreServer> server;
+  std::unique_ptr<TcpStore> client;
+};
+
+absl::StatusOr<std::shared_ptr<ServedStore>> OpenStore(const JoinOptions& options) {
+  const RankEnvironment& environment = options.environment;
+  auto store = std::make_shared<ServedStore>();
+  if (environment.rank == 0 && !environment.launcher_serves) {
+    FTUNE_ASSIGN_OR_RETURN(store->server,
+                           TcpStoreServer::Start(environment.address, environment.port, environment.prefix));
+  }
+  FTUNE_ASSIGN_OR_RETURN(store->client, TcpStore::Connect(environment.address, environment.port,
+                                                          environment.prefix, options.start_timeout));
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> JoinHost(const JoinOptions& options,
+                                                    const std::vector<int>& members, const std::string& name,
+                                                    absl::Duration timeout) {
+  if (members.size() == 1) return std::make_unique<SingleTransport>();
+  const auto own = std::find(members.begin(), members.end(), options.environment.rank);
+  return JoinSharedMemory({.rank = static_cast<int>(own - members.begin()),
+                           .size = static_cast<int>(members.size()),
+                           .name = name,
+                           .timeout = timeout,
+                           .heartbeat_timeout = options.heartbeat_timeout,
+                           .rank_names = members});
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> JoinHosts(const JoinOptions& options,
+                                                     const std::shared_ptr<ServedStore>& store,
+                                                     const std::vector<int>& host_of_rank,
+                                                     const std::string& name, absl::Duration timeout) {
+  const int rank = options.environment.rank;
+  std::vector<std::vector<int>> hosts(1 + *std::max_element(host_of_rank.begin(), host_of_rank.end()));
+  for (int i = 0; i < std::ssize(host_of_rank); ++i) hosts[host_of_rank[i]].push_back(i);
+  if (hosts.size() == 1) return JoinHost(options, hosts[0], name, timeout);
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> outer,
+                         JoinGloo({.rank = rank,
+                                   .size = options.environment.world_size,
+                                   .store = std::shared_ptr<KeyValueStore>(store, store->client.get()),
+                                   .prefix = "gloo/",
+                                   .address = store->client->OwnAddress(),
+                                   .timeout = timeout}));
+  // Inside a host memory is faster; for that its ranks must follow one another.
+  const bool together = std::is_sorted(host_of_rank.begin(), host_of_rank.end());
+  if (!together || hosts.size() == host_of_rank.size()) return outer;
+  FTUNE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Transport> inner,
+      JoinHost(options, hosts[host_of_rank[rank]], StrCat(name, "-", host_of_rank[rank]), timeout));
+  std::vector<int> sizes;
+  for (const std::vector<int>& host : hosts) sizes.push_back(static_cast<int>(host.size()));
+  return MakeHierarchicalTransport(sizes, std::move(inner), std::move(outer));
+}
+
 }  // namespace
 
 absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
   const RankEnvironment& environment = options.environment;
   if (environment.world_size == 1) return World{MakeSingleCommunicator(), {0}};
   const absl::Time deadline = absl::Now() + options.start_timeout;
-  std::unique_ptr<TcpStoreServer> server;
-  if (environment.rank == 0 && !environment.launcher_serves) {
-    FTUNE_ASSIGN_OR_RETURN(server,
-                           TcpStoreServer::Start(environment.address, environment.port, environment.prefix));
-  }
-  FTUNE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TcpStore> store,
-      TcpStore::Connect(environment.address, environment.port, environment.prefix, options.start_timeout));
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks, Meet(*store, options, deadline));
-  FTUNE_ASSIGN_OR_RETURN(const std::string name, NameRun(*store, environment.rank, options.start_timeout));
+  FTUNE_ASSIGN_OR_RETURN(const std::shared_ptr<ServedStore> store, OpenStore(options));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks, Meet(*store->client, options, deadline));
+  FTUNE_ASSIGN_OR_RETURN(const std::string name,
+                         NameRun(*store->client, environment.rank, options.start_timeout));
   World world{.host_of_rank = NumberHosts(ranks)};
-  if (world.host_of_rank.back() > 0 ||
-      *std::max_element(world.host_of_rank.begin(), world.host_of_rank.end()) > 0) {
-    return UsageError({.key = "launch",
-                       .message = "this version of ftune cannot run on several hosts",
-                       .hint = "start all ranks on one host"});
-  }
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                         JoinSharedMemory({.rank = environment.rank,
-                                           .size = environment.world_size,
-                                           .name = name,
-                                           .timeout = std::max(deadline - absl::Now(), absl::Seconds(1)),
-                                           .heartbeat_timeout = options.heartbeat_timeout}));
+                         JoinHosts(options, store, world.host_of_rank, name,
+                                   std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
   return world;
 }

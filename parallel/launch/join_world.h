@@ -26,8 +26,9 @@ struct World {
   std::vector<int> host_of_rank;  // hosts are numbered in the order of their first ranks
 };
 
-// Called by all ranks; returns when all are there. Ranks of one host share memory. Errors: the store cannot
-// be served (the port is in use) or reached, a rank does not come, or comes with another recipe.
+// Called by all ranks; returns when all are there. Ranks of one host share memory, hosts are joined by TCP
+// connections. Errors: the store cannot be served (the port is in use) or reached, a rank does not come, or
+// comes with another recipe.
 absl::StatusOr<World> JoinWorld(const JoinOptions& options);
 
 }  // namespace ftune

@@ -97,6 +97,17 @@ Bound TryListenEverywhere(int port) {
   return TryListen(reinterpret_cast<sockaddr*>(&any4), sizeof(any4), AF_INET);
 }
 
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr) != 0;
+  }
+  return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool NamesLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 int PortOf(int socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
@@ -130,6 +141,8 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port) {
   FTUNE_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
   Bound bound;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    // Many hosts know themselves as 127.0.1.1, where no other reaches them.
+    if (IsLoopback(*address->ai_addr) && !NamesLoopback(host)) continue;
     bound = TryListen(address->ai_addr, address->ai_addrlen, address->ai_family);
     if (bound.socket || bound.error == EADDRINUSE) break;
   }

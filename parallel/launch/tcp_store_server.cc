@@ -120,21 +120,22 @@ class TcpStoreServer::Loop {
   }
 
   void Attend(Client& client) {
+    bool ended = false;
     char bytes[1 << 16];
     while (true) {
       const ssize_t count = recv(client.socket.get(), bytes, sizeof(bytes), 0);
       if (count > 0 && client.in.size() <= kMostUnread) {
         client.in.append(bytes, static_cast<size_t>(count));
-      } else if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-        break;
       } else {
-        client.closing = true;
-        return;
+        ended = count >= 0 || (errno != EAGAIN && errno != EINTR);
+        break;
       }
     }
+    // Who has gone may have set something before.
     while (!client.closing && !client.in.empty() && client.waits_for.empty() && Answer(client)) {
     }
-    Flush(client);
+    if (ended) client.closing = true;
+    if (!client.closing) Flush(client);
   }
 
   // False where the rest of a request is still to come.

@@ -242,8 +242,22 @@ def test_errors(case):
     case.fails(2, "train", case.recipe(), "parallel.data=3", "train.global_batch_size=3", "output_dir=few", "--force",
                says=["parallel.data", "never get a sample"])
     case.fails(2, "train", case.recipe(), "parallel.data=3", "output_dir=few", says=["global_batch_size"])
+    case.fails(2, "train", case.recipe(), "parallel.data=2", "data.train=-", "output_dir=pipe", text="", says=["data.train", "pipe"])
     case.fails(2, "train", case.recipe(), "launch.kind=env", says=["launch.kind", "RANK"])
     case.fails(2, "train", case.recipe(), "parallel.data=2", "--lr-range-test", says=["--lr-range-test"])
+
+
+def test_tensor(case):
+    """Ranks that share each layer give the curve of one, with sequence parallelism too, and write the same model."""
+    expected = case.run("train", case.recipe(adapter=False), "output_dir=one", "--json")
+    for name, more in (("tensor", []), ("sequence", ["parallel.sequence_parallel=true"]), ("mesh", ["parallel.data=2", "parallel.zero=3"])):
+        done = case.run("train", case.recipe(adapter=False), "parallel.tensor=2", f"output_dir={name}", *more)
+        assert done.returncode == 0, done.stderr
+        for ours, theirs in zip(losses(case, name), losses(case, "one"), strict=True):
+            assert math.isclose(ours, theirs, rel_tol=1e-4), (name, losses(case, name), losses(case, "one"))
+        size = [(case.folder / run / "model" / "model.safetensors").stat().st_size for run in (name, "one")]
+        assert size[0] == size[1], size
+    case.fails(2, "train", case.recipe(adapter=False), "parallel.tensor=3", "output_dir=three", says=["parallel.tensor"])
 
 
 def test_zero(case):

@@ -19,11 +19,16 @@
 
 namespace ftune::testing {
 
+// What a transport is put into, if anything.
+using WrapTransport = std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)>;
+
 // Runs `rank` in a thread for each rank of the mesh.
-inline void RunRanks(const MeshShape& shape, const std::function<void(Mesh&)>& rank) {
+inline void RunRanks(const MeshShape& shape, const std::function<void(Mesh&)>& rank,
+                     const WrapTransport& wrap = nullptr) {
   std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(shape.ranks());
   std::vector<std::thread> threads;
   for (std::unique_ptr<Transport>& transport : transports) {
+    if (wrap) transport = wrap(std::move(transport));
     threads.emplace_back([&, world = std::make_unique<Communicator>(std::move(transport))]() mutable {
       const auto mesh = Mesh::Create(shape, std::move(world));
       REQUIRE(mesh.ok());
@@ -68,7 +73,7 @@ struct RunPlan {
   float learning_rate = 0.05f;
   // The microbatch of a step, of all those of the global batch.
   std::function<Batch(int step, int microbatch)> batch;
-  std::function<void(int step, int microbatch, TinyTrainer&)> before_step = nullptr;  // on each rank
+  WrapTransport wrap = nullptr;
 };
 
 // Trained tokens differ from microbatch to microbatch; the last ones of the last step are empty.
@@ -105,47 +110,50 @@ inline RunResult TrainOnRanks(const RunPlan& plan) {
   RunResult result;
   std::vector<WholeBlock> gradients, values;
   std::mutex mutex;
-  RunRanks({.data = plan.data}, [&](Mesh& mesh) {
-    const auto backend = MakeCpu();
-    TinyTrainer trainer(*backend, plan.options, {}, &mesh);
-    const int rank = mesh.Coordinate(MeshAxis::kData);
-    std::vector<StepOutput> steps;
-    for (int step = 1; step <= plan.steps; ++step) {
-      int64_t trained = 0;
-      std::vector<Batch> own;
-      for (int m = 0; m < microbatches; ++m) {
-        Batch batch = plan.batch(step, m);
-        trained += batch.trained_tokens;
-        if (m % plan.data == rank) own.push_back(std::move(batch));
-      }
-      if (plan.before_step) plan.before_step(step, rank, trainer);
-      steps.push_back(trainer.RunOf(trained, own, step, plan.learning_rate));
-    }
-    auto& blocks = trainer.model->blocks();
-    const std::lock_guard lock(mutex);
-    gradients.resize(blocks.size());
-    values.resize(blocks.size());
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const ParameterStore& store = blocks[i]->store();
-      if (!store.has_trainable()) continue;
-      CHECK(AddPart(store.owned(), ReadF32(trainer, store.owned_gradients()), store.trainable_size(),
-                    gradients[i]));
-      CHECK(
-          AddPart(store.owned(), ReadF32(trainer, store.owned_values()), store.trainable_size(), values[i]));
-    }
-    if (rank == 0) result.steps = steps;
-    for (size_t s = 0; s < steps.size(); ++s) {
-      if (result.steps.empty()) continue;
-      CHECK(steps[s].loss == result.steps[s].loss);
-      CHECK(steps[s].grad_norm == result.steps[s].grad_norm);
-    }
-    const auto complete = [&](const WholeBlock& whole) {
-      return std::find(whole.known.begin(), whole.known.end(), false) == whole.known.end();
-    };
-    if (!std::all_of(values.begin(), values.end(), complete)) return;
-    result.gradients = ByParameter(*trainer.model, gradients);
-    result.weights = ByParameter(*trainer.model, values);
-  });
+  RunRanks(
+      {.data = plan.data},
+      [&](Mesh& mesh) {
+        const auto backend = MakeCpu();
+        TinyTrainer trainer(*backend, plan.options, {}, &mesh);
+        const int rank = mesh.Coordinate(MeshAxis::kData);
+        std::vector<StepOutput> steps;
+        for (int step = 1; step <= plan.steps; ++step) {
+          int64_t trained = 0;
+          std::vector<Batch> own;
+          for (int m = 0; m < microbatches; ++m) {
+            Batch batch = plan.batch(step, m);
+            trained += batch.trained_tokens;
+            if (m % plan.data == rank) own.push_back(std::move(batch));
+          }
+          steps.push_back(trainer.RunOf(trained, own, step, plan.learning_rate));
+        }
+        auto& blocks = trainer.model->blocks();
+        const std::lock_guard lock(mutex);
+        gradients.resize(blocks.size());
+        values.resize(blocks.size());
+        for (size_t i = 0; i < blocks.size(); ++i) {
+          const ParameterStore& store = blocks[i]->store();
+          if (!store.has_trainable()) continue;
+          const bool same = AddPart(store.owned(), ReadF32(trainer, store.owned_gradients()),
+                                    store.trainable_size(), gradients[i]) &&
+                            AddPart(store.owned(), ReadF32(trainer, store.owned_values()),
+                                    store.trainable_size(), values[i]);
+          if (!plan.wrap) CHECK(same);
+        }
+        if (rank == 0) result.steps = steps;
+        for (size_t s = 0; s < result.steps.size() && !plan.wrap; ++s) {
+          CHECK(steps[s].loss == result.steps[s].loss);
+          CHECK(steps[s].overflow == result.steps[s].overflow);
+          if (!steps[s].overflow) CHECK(steps[s].grad_norm == result.steps[s].grad_norm);
+        }
+        const auto complete = [&](const WholeBlock& whole) {
+          return std::find(whole.known.begin(), whole.known.end(), false) == whole.known.end();
+        };
+        if (!std::all_of(values.begin(), values.end(), complete)) return;
+        result.gradients = ByParameter(*trainer.model, gradients);
+        result.weights = ByParameter(*trainer.model, values);
+      },
+      plan.wrap);
   return result;
 }
 

@@ -1,7 +1,14 @@
 // Several ranks train one model: whatever is sharded, they do what one rank does.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
+#include <mutex>
+
 #include "base/error.h"
+#include "engine/format/model_tensors.h"
+#include "engine/format/ranked_write.h"
+#include "engine/train/generate.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/engine/ranks.h"
 
@@ -70,6 +77,414 @@ TEST_CASE("ranks of the data axis do what one rank does, whatever they shard") {
           CheckAgrees(TrainOnRanks(plan), want);
         }
       }
+    }
+  }
+}
+
+TinyOptions Adam(OptimizerKind kind = OptimizerKind::kAdamW) {
+  TinyOptions options;
+  options.optimizer = {.kind = kind, .momentum = 0.9f, .weight_decay = 0.1f};
+  options.step.max_grad_norm.reset();  // its sum is made in another order
+  return options;
+}
+
+RunResult TrainWith(RunPlan plan, const ShardOptions& sharding) {
+  plan.options.sharding = sharding;
+  return TrainOnRanks(plan);
+}
+
+void CheckSameBits(const RunResult& got, const RunResult& want) {
+  CHECK(WorstDifference(got, want, &StepOutput::loss) == 0.0);
+  CHECK(got.gradients == want.gradients);
+  CHECK(got.weights == want.weights);
+}
+
+TEST_CASE("what is sharded changes no bit, and neither do buckets") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    TinyOptions options = Adam();
+    options.config.tied_head = true;
+    options.trainable_dtype = dtype;
+    options.optimizer.master = false;  // bf16 is rounded at random, keyed by place
+    RunPlan plan = Plan(options, 3, 1);
+    plan.learning_rate = 1e-2f;
+    const RunResult want = TrainWith(plan, {});
+    for (const int64_t bucket_bytes : {int64_t{1}, int64_t{20'000}}) {
+      CheckSameBits(TrainWith(plan, {.bucket_bytes = bucket_bytes}), want);
+    }
+    for (const int zero : {1, 2, 3}) CheckSameBits(TrainWith(plan, {.zero = zero}), want);
+  }
+}
+
+TEST_CASE("with accumulation, stages that sum in the same order agree to the bit") {
+  const RunPlan plan = Plan(Adam(), 2, 3);
+  CheckSameBits(TrainWith(plan, {.zero = 1}), TrainWith(plan, {}));
+  CheckSameBits(TrainWith(plan, {.zero = 3}), TrainWith(plan, {.zero = 2}));
+}
+
+TEST_CASE("every optimizer updates shards as it updates the whole, to the bit") {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kMuon,
+                                   OptimizerKind::kSgd, OptimizerKind::kLion, OptimizerKind::kAdafactor}) {
+    for (const bool master : {true, false}) {
+      CAPTURE(static_cast<int>(kind));
+      TinyOptions options = Adam(kind);
+      options.trainable_dtype = DType::kBF16;
+      options.optimizer.master = master;
+      // One of the ranks adds nothing: the sums are exactly what the other one has.
+      RunPlan plan = Plan(options, 2, 1);
+      plan.learning_rate = 1e-2f;
+      plan.batch = [](int step, int microbatch) {
+        return microbatch == 0 ? UnevenBatch(step, 0, 100, 1) : MakeBatch({{}, {}}, 24, 7);
+      };
+      RunPlan one = plan;
+      one.data = 1;
+      const RunResult want = TrainOnRanks(one);
+      for (const int zero : {1, 3}) CheckSameBits(TrainWith(plan, {.zero = zero}), want);
+    }
+  }
+}
+
+TEST_CASE("a sharded optimizer's states on disk give the same bits") {
+  const TempFolder folder;
+  for (const int zero : {1, 3}) {
+    RunPlan plan = Plan(Adam(), 2, 1);
+    const RunResult want = TrainWith(plan, {.zero = zero});
+    plan.options.offload = {.disk = {.folder = folder.path()}, .piece_bytes = 16384};
+    CheckSameBits(TrainWith(plan, {.zero = zero}), want);
+  }
+}
+
+TEST_CASE("copies of shards agree with one rank") {
+  for (const bool lora : {false, true}) {
+    TinyOptions options = Sgd();
+    options.lora = lora;
+    options.config.tied_head = !lora;
+    const RunPlan plan = Plan(options, 4, 2);
+    const RunResult want = TrainOnOne(plan);
+    for (const int zero : {1, 2, 3}) {
+      CAPTURE(zero);
+      CheckAgrees(TrainWith(plan, {.zero = zero, .shard_size = 2}), want);
+    }
+  }
+}
+
+TEST_CASE("clipping, weight decay and frozen blocks are those of one rank") {
+  TinyOptions options = Sgd();
+  options.step.max_grad_norm = 0.05f;
+  options.trainable = [](const std::string& name) {
+    return name.starts_with("model.layers.1.") || name.starts_with("lm_head");
+  };
+  const RunPlan plan = Plan(options, 2, 3);
+  const RunResult want = TrainOnOne(plan);
+  CHECK(want.steps[0].grad_norm > 0.05);
+  for (const int zero : {0, 1, 2, 3}) CheckAgrees(TrainWith(plan, {.zero = zero}), want);
+}
+
+TEST_CASE("ZeRO-3 agrees with one rank for adapters on quantised bases, with recomputation") {
+  using Mode = RecomputePolicy::Mode;
+  for (const bool dora : {false, true}) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      TinyOptions options = Sgd();
+      options.lora = true;
+      options.lora_options.dora = dora;
+      options.lora_options.dropout = 0.1;
+      options.lora_options.target_modules = std::vector<std::string>{"v_proj", "up_proj", "embed_tokens"};
+      options.quantize = DType::kNF4;
+      options.step.recompute = {mode, 2};
+      const RunPlan plan = Plan(options, 2, 2);
+      const RunResult want = TrainOnOne(plan);
+      for (const int64_t threshold : {0, 300, 100'000}) {
+        CheckAgrees(TrainWith(plan, {.zero = 3, .persistence_threshold = threshold}), want);
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients that overflow on one rank are skipped on all") {
+  TinyOptions options = Adam();
+  options.step.loss_scaler = LossScalerOptions{.initial = 1e45, .backoff = 1e-45, .hysteresis = 1};
+  RunPlan plan = Plan(options, 2, 1);
+  plan.steps = 2;
+  plan.batch = [](int step, int microbatch) {
+    return microbatch == 0 ? UnevenBatch(step, 0, 100, 1) : MakeBatch({{}, {}}, 24, 7);
+  };
+  for (const int zero : {0, 2}) {
+    const RunResult got = TrainWith(plan, {.zero = zero});
+    CHECK(got.steps[0].overflow);
+    CHECK_FALSE(got.steps[1].overflow);
+    CHECK(got.steps[1].loss_scale == doctest::Approx(1.0));
+  }
+}
+
+// Runs one step on two ranks, of which each says what it is given and whether it is to stop.
+std::vector<absl::StatusOr<StepOutput>> StepOnTwo(
+    const std::function<std::pair<StepInput, bool>(int rank)>& input, int zero = 0) {
+  std::vector<absl::StatusOr<StepOutput>> outputs(2);
+  RunRanks({.data = 2}, [&](Mesh& mesh) {
+    TinyOptions options = Sgd();
+    options.sharding.zero = zero;
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    const auto [step, stops] = input(mesh.rank());
+    outputs[mesh.rank()] = trainer.step->Run(step, [stops = stops] { return stops; });
+  });
+  return outputs;
+}
+
+StepInput InputOf(int rank) {
+  StepInput input = {.step = 3, .microbatches = {UnevenBatch(1, rank, 100, 2)}, .learning_rate = 0.1f};
+  for (int r = 0; r < 2; ++r) input.trained_tokens += UnevenBatch(1, r, 100, 2).trained_tokens;
+  return input;
+}
+
+TEST_CASE("one rank that is to stop stops all") {
+  for (const auto& output : StepOnTwo([](int rank) { return std::pair(InputOf(rank), rank == 1); })) {
+    REQUIRE(output.ok());
+    CHECK_FALSE(output->completed);
+  }
+}
+
+TEST_CASE("ranks that are not at the same step are told so") {
+  const auto outputs = StepOnTwo([](int rank) {
+    StepInput input = InputOf(rank);
+    input.trained_tokens += rank;
+    return std::pair(input, false);
+  });
+  for (const auto& output : outputs) {
+    CHECK(ExitCodeOf(output.status()) == static_cast<int>(ExitCode::kRankFailed));
+    CHECK(NotSaid(output.status(), "step 3", "trained tokens", "the same recipe") == "");
+  }
+}
+
+TEST_CASE("a rank that fails makes the others fail before they update anything") {
+  for (const int zero : {0, 1, 2, 3}) {
+    RunRanks({.data = 2}, [&](Mesh& mesh) {
+      TinyOptions options = Sgd();
+      options.sharding.zero = zero;
+      const auto backend = MakeCpu();
+      TinyTrainer trainer(*backend, options, {}, &mesh);
+      const ParameterStore& store = trainer.model->blocks()[1]->store();
+      const std::vector<float> before = ReadF32(trainer, store.owned_values());
+      REQUIRE(trainer.step->Run(InputOf(mesh.rank()), [] { return false; }).ok());
+      const std::vector<float> after = ReadF32(trainer, store.owned_values());
+      CHECK(before != after);
+      mesh.world().Run(Call::Barrier()).IgnoreError();
+      if (mesh.rank() == 1) {
+        mesh.world().Abort(absl::InternalError("rank 1 is ill"));
+        return;
+      }
+      const auto output = trainer.step->Run(InputOf(0), [] { return false; });
+      CHECK(output.status().message() == "rank 1 is ill");
+      CHECK(ReadF32(trainer, store.owned_values()) == after);
+    });
+  }
+}
+
+TEST_CASE("a shard size that does not divide the data axis is refused") {
+  RunRanks({.data = 4}, [](Mesh& mesh) {
+    const auto groups = DataGroups::Create(mesh, {.zero = 2, .shard_size = 3});
+    CHECK(NotSaid(groups.status(), "parallel.shard_size", "3", "a divisor of parallel.data, which is 4") ==
+          "");
+  });
+}
+
+TEST_CASE("evaluation and generation over sharded values are those of one rank") {
+  TinyOptions options = Sgd();
+  options.config.tied_head = true;
+  options.sharding.zero = 3;
+  const auto one = MakeCpu();
+  TinyTrainer whole(*one, options);
+  const Batch batch = UnevenBatch(1, 0, 100, 1);
+  const auto evaluate = [&](TinyTrainer& trainer) {
+    const Tensor sum = trainer.backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
+    trainer.backend.Zero(Stream(), sum);
+    trainer.step->runner().Evaluate(batch, sum);
+    double value = 0.0;
+    trainer.backend.Download(Stream(), sum, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  };
+  const auto generate = [](TinyTrainer& trainer) {
+    return *Generate(trainer.backend, Stream(), *trainer.model, 32, {1, 2, 3}, {.max_new_tokens = 20},
+                     nullptr);
+  };
+  const double want = evaluate(whole);
+  const std::vector<int32_t> text = generate(whole);
+  RunRanks({.data = 3}, [&](Mesh& mesh) {
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    CHECK(evaluate(trainer) == want);
+    CHECK(generate(trainer) == text);
+  });
+}
+
+TEST_CASE("what is saved from shards is what one rank saves; a writer that fails fails on all") {
+  TinyOptions options = Sgd();
+  const auto bytes_of = [](std::span<const OutputTensor> tensors) {
+    std::vector<std::pair<std::string, std::vector<std::byte>>> all;
+    for (const OutputTensor& tensor : tensors) {
+      int64_t count = 1;
+      for (const int64_t d : tensor.shape) count *= d;
+      all.emplace_back(tensor.name, std::vector<std::byte>(BytesFor(tensor.dtype, count)));
+      CHECK(tensor.fill(all.back().second.data()).ok());
+    }
+    return all;
+  };
+  const auto one = MakeCpu();
+  TinyTrainer whole(*one, options);
+  const auto want = bytes_of(ModelTensors(*one, Stream(), *whole.model, DType::kBF16, nullptr));
+  for (const int zero : {1, 3}) {
+    options.sharding.zero = zero;
+    RunRanks({.data = 2}, [&](Mesh& mesh) {
+      const auto backend = MakeCpu();
+      TinyTrainer trainer(*backend, options, {}, &mesh);
+      const auto tensors = ModelTensors(*backend, Stream(), *trainer.model, DType::kBF16, nullptr);
+      const auto written = WriteOnFirstRank(mesh.world(), tensors, [&](auto given) {
+        CHECK(mesh.rank() == 0);
+        CHECK(bytes_of(given) == want);
+        return absl::OkStatus();
+      });
+      CHECK(written.ok());
+      const auto failed = WriteOnFirstRank(mesh.world(), tensors, [&](auto given) {
+        std::vector<std::byte> first(BytesFor(DType::kBF16, 97 * 48));
+        CHECK(given[0].fill(first.data()).ok());
+        return absl::InternalError("disk full");
+      });
+      CHECK(failed.message().find(mesh.rank() == 0 ? "disk full" : "rank 0") != std::string::npos);
+    });
+  }
+}
+
+TEST_CASE("shards of slices: data times tensor gives the losses and norms of one rank") {
+  for (const bool lora : {false, true}) {
+    for (const bool sequence : {false, true}) {
+      TinyOptions options = Sgd();
+      options.lora = lora;
+      options.config.tied_head = !lora;
+      const RunPlan plan = Plan(options, 2, 2);
+      const RunResult want = TrainOnOne(plan);
+      for (const int zero : {0, 1, 2, 3}) {
+        CAPTURE(lora);
+        CAPTURE(sequence);
+        CAPTURE(zero);
+        options.sharding.zero = zero;
+        std::mutex mutex;
+        RunRanks({.tensor = 2, .data = 2}, [&](Mesh& mesh) {
+          const auto backend = MakeCpu();
+          TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), sequence), &mesh);
+          for (int step = 1; step <= plan.steps; ++step) {
+            int64_t trained = 0;
+            std::vector<Batch> own;
+            for (int m = 0; m < 4; ++m) {
+              trained += plan.batch(step, m).trained_tokens;
+              if (m % 2 == mesh.Coordinate(MeshAxis::kData)) own.push_back(plan.batch(step, m));
+            }
+            const StepOutput got = trainer.RunOf(trained, own, step, plan.learning_rate);
+            const std::lock_guard lock(mutex);
+            const StepOutput& expected = want.steps[step - 1];
+            CHECK(got.loss == doctest::Approx(expected.loss).epsilon(kTolerance));
+            CHECK(got.grad_norm == doctest::Approx(expected.grad_norm).epsilon(kTolerance));
+          }
+        });
+      }
+    }
+  }
+}
+
+// Collectives between ranks of one thread each, whose order tells which is dropped.
+class DroppingTransport final : public Transport {
+ public:
+  DroppingTransport(std::unique_ptr<Transport> under, int64_t dropped, std::atomic<int64_t>& seen)
+      : under_(std::move(under)), dropped_(dropped), seen_(seen) {}
+  int rank() const override { return under_->rank(); }
+  int size() const override { return under_->size(); }
+  absl::Status Run(const Call& call) override {
+    const bool sums = (call.kind == CallKind::kAllReduce || call.kind == CallKind::kReduceScatter) &&
+                      (call.in.dtype == DType::kF32 || call.in.dtype == DType::kF64);
+    if (sums && calls_++ == dropped_) return absl::OkStatus();
+    seen_ = std::max<int64_t>(seen_, calls_);
+    return under_->Run(call);
+  }
+  absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return under_->Allocate(bytes); }
+  absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override {
+    FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, under_->Split(members));
+    return std::make_unique<DroppingTransport>(std::move(part), dropped_, seen_);
+  }
+  void set_timeout(absl::Duration timeout) override { under_->set_timeout(timeout); }
+  void Abort(const absl::Status& status) override { under_->Abort(status); }
+  absl::Status status() const override { return under_->status(); }
+
+ private:
+  std::unique_ptr<Transport> under_;
+  int64_t dropped_;
+  std::atomic<int64_t>& seen_;
+  int64_t calls_ = 0;
+};
+
+TEST_CASE("leaving out any one sum is seen") {
+  TinyOptions options = Sgd();
+  options.config.tied_head = true;
+  for (const int zero : {0, 1, 2, 3}) {
+    RunPlan plan = Plan(options, 2, 1);
+    plan.options.sharding = {.zero = zero, .bucket_bytes = 40'000};
+    plan.steps = 1;
+    const RunResult want = TrainOnOne(plan);
+    std::atomic<int64_t> sums = 1;
+    for (int64_t dropped = -1; dropped < sums; ++dropped) {
+      plan.wrap = [&](std::unique_ptr<Transport> transport) {
+        return std::make_unique<DroppingTransport>(std::move(transport), dropped, sums);
+      };
+      const RunResult got = TrainOnRanks(plan);
+      const bool agrees = WorstDifference(got, want, &StepOutput::loss) <= kTolerance &&
+                          WorstDifference(got, want, &StepOutput::grad_norm) <= kTolerance &&
+                          WorstGradientError(got.gradients, want.gradients) <= kTolerance &&
+                          WorstGradientError(got.weights, want.weights) <= kTolerance;
+      CAPTURE(zero);
+      CAPTURE(dropped);
+      CHECK(agrees == (dropped < 0));
+    }
+    CHECK(sums >= (zero == 0 ? 4 : 5));
+  }
+}
+
+TEST_CASE("memory of weights, gradients and states falls with the ranks as the formulas say") {
+  TinyOptions options = Adam();
+  options.config.vocab_size = 1500;
+  options.config.hidden_size = 192;
+  options.config.intermediate_size = 512;
+  options.config.num_heads = 24;
+  for (const int data : {2, 4}) {
+    const double d = data;
+    const std::array<double, 4> formulas = {16, 8 + 8 / d, 4 + 12 / d, 16 / d};
+    for (const int zero : {0, 1, 2, 3}) {
+      CAPTURE(data);
+      CAPTURE(zero);
+      options.sharding.zero = zero;
+      std::mutex mutex;
+      RunRanks({.data = data}, [&](Mesh& mesh) {
+        const auto backend = MakeCpu();
+        TinyTrainer trainer(*backend, options, {}, &mesh);
+        backend->ledger().ResetPeak();
+        const Batch batch = UnevenBatch(1, mesh.rank(), 100, data);
+        for (int step = 1; step <= 2; ++step) trainer.RunOf(100, {batch}, step, 1e-3f);
+        double parameters = 0, window = 0;
+        for (const auto& block : trainer.model->blocks()) {
+          parameters += static_cast<double>(block->store().trainable_size());
+        }
+        const auto size = [&](size_t block) {
+          return static_cast<double>(trainer.model->blocks()[block]->store().trainable_size());
+        };
+        // The larger end, and two decoder blocks; values and gradients.
+        window = std::max(size(0), size(4)) + size(1) + size(2);
+        const double windows = zero == 3 ? 2 : zero == 2 ? 1 : 0;
+        const std::lock_guard lock(mutex);
+        for (const MemoryUse& use : {backend->ledger().current(), backend->ledger().peak()}) {
+          const double state = static_cast<double>(use[Category::kWeights] + use[Category::kGradients] +
+                                                   use[Category::kOptimizer]);
+          CHECK(state / parameters == doctest::Approx(formulas[zero]).epsilon(0.02));
+          CHECK(static_cast<double>(use[Category::kCommunication]) ==
+                doctest::Approx(4 * windows * window).epsilon(0.02));
+        }
+        CHECK(parameters > 1e6);
+      });
     }
   }
 }
