@@ -22,8 +22,8 @@ class LoraEmbedding final : public EmbeddingAdapter {
  private:
   float scale_;
   int64_t first_id_;  // of those that this rank has
-  Parameter* a_;  // [vocab, rank]
-  Parameter* b_;  // [hidden, rank]
+  Parameter* a_;      // [vocab, rank]
+  Parameter* b_;      // [hidden, rank]
 };
 
 }  // namespace ftune

@@ -20,7 +20,8 @@ LoraLinear::LoraLinear(const LinearSite& site, const LoraTargets& targets, doubl
       p.rank = lora->rank;
       p.first_rank = ranks_;
       p.scale = lora->scale;
-      p.a = &store.Declare(part.module + kLoraA, {p.rank, site.inputs}, site.terms(), DType::kF32, true, true);
+      p.a =
+          &store.Declare(part.module + kLoraA, {p.rank, site.inputs}, site.terms(), DType::kF32, true, true);
       ranks_ += p.rank;
       parts_.push_back(p);
     }

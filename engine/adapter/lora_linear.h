@@ -1,6 +1,6 @@
 // LoRA on a group of products that share their input: y += scale * B A dropout(x), each part with its own A,
-// B, rank and scale. Without dropout the A matrices of all parts are one product. Where outputs are cut over the
-// tensor axis, so is B; where inputs are, A: then the ranks' A x are terms of a sum, as B A x are.
+// B, rank and scale. Without dropout the A matrices of all parts are one product. Where outputs are cut over
+// the tensor axis, so is B; where inputs are, A: then the ranks' A x are terms of a sum, as B A x are.
 #pragma once
 
 #include <string>
@@ -52,7 +52,7 @@ class LoraLinear final : public LinearAdapter {
 
   float dropout_;
   int64_t first_input_;  // of those that this rank has
-  int64_t ranks_ = 0;  // of all parts
+  int64_t ranks_ = 0;    // of all parts
   std::vector<Part> parts_;
   Tensor all_a_;  // [ranks, in]
   Tensor all_da_;

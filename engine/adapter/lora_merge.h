@@ -7,8 +7,8 @@
 
 namespace ftune {
 
-// weight (f32, as the base stores it) becomes what the adapted module computes with. `axis`: the ranks that the
-// inputs are cut over.
+// weight (f32, as the base stores it) becomes what the adapted module computes with. `axis`: the ranks that
+// the inputs are cut over.
 void MergeLora(Backend& backend, Stream stream, const LoraModule& lora, const LoraValues& values,
                const TensorAxis& axis, const Tensor& weight);
 

@@ -100,9 +100,9 @@ struct DropoutArgs {
   float probability = 0.0f;
   uint64_t seed = 0;
   uint64_t step = 0;
-  uint64_t site = 0;        // which layer and linear, unique in the model
-  int64_t first_token = 0;  // global index, within the step, of row 0
-  Tensor rows = {};         // [1, rows] i32, where defined: row i is token first_token + rows[i]
+  uint64_t site = 0;         // which layer and linear, unique in the model
+  int64_t first_token = 0;   // global index, within the step, of row 0
+  Tensor rows = {};          // [1, rows] i32, where defined: row i is token first_token + rows[i]
   int64_t first_column = 0;  // global index of column 0
 };
 

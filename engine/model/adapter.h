@@ -54,8 +54,8 @@ struct AdapterSaved {
   Tensor dproduct;  // DoRA: its gradient
 };
 
-// Over the tensor axis all tensors are this rank's slices. Where inputs are cut, products are its terms of the
-// sum over the ranks; where outputs are, gradients of inputs are.
+// Over the tensor axis all tensors are this rank's slices. Where inputs are cut, products are its terms of
+// the sum over the ranks; where outputs are, gradients of inputs are.
 class LinearAdapter {
  public:
   virtual ~LinearAdapter() = default;

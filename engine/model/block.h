@@ -49,8 +49,9 @@ class Block {
   // weights may have changed since the last one.
   virtual void Refresh(Backend&, Stream) {}
 
-  // x [tokens, hidden] → y, under sequence parallelism this rank's rows of both. `saved`, where given, is filled with what backward needs. Where `output_needed`
-  // is false (recomputation), the products that only make y may be left out and y is undefined.
+  // x [tokens, hidden] → y, under sequence parallelism this rank's rows of both. `saved`, where given, is
+  // filled with what backward needs. Where `output_needed` is false (recomputation), the products that only
+  // make y may be left out and y is undefined.
   virtual Tensor Forward(const Context& context, const Tensor& x, Saved* saved, bool output_needed) = 0;
 
   // dy → dx, undefined unless `dx_needed`. `dy` may be overwritten. With `with_weights` the parameters'

@@ -1,7 +1,7 @@
 // Final norm, language-model head and cross-entropy, fused in chunks over the tokens that are trained: the
 // logits of a batch never exist at once, and tokens that do not count are not computed. Ranks of the tensor
-// axis have each the logits of a slice of the vocabulary, and terms of the gradient of x, which are summed once
-// a batch.
+// axis have each the logits of a slice of the vocabulary, and terms of the gradient of x, which are summed
+// once a batch.
 #pragma once
 
 #include "engine/model/block.h"

@@ -113,7 +113,7 @@ void Linear::ForwardAdapterOnly(const Context& context, const Tensor& x, Adapter
 }
 
 Tensor Linear::BackwardInput(const Context& context, const Tensor& dy, const Tensor& dx,
-                           AdapterSaved& saved) const {
+                             AdapterSaved& saved) const {
   const Tensor dproduct = adapter_ ? adapter_->BackwardProduct(context, dy, saved) : dy;
   if (dx.defined()) {
     float beta = 0.0f;

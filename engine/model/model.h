@@ -23,8 +23,8 @@ enum class ValueMemory {
 
 class Model {
  public:
-  // Declares the parameters, of which each rank of the tensor axis holds its slice; their values are undefined
-  // until loaded. Positions up to `max_length` can be used. The axis can split the model (see
+  // Declares the parameters, of which each rank of the tensor axis holds its slice; their values are
+  // undefined until loaded. Positions up to `max_length` can be used. The axis can split the model (see
   // CheckTensorSplit).
   Model(Backend& backend, Stream stream, const ModelConfig& config, const ParameterPolicy& policy,
         int64_t max_length, const TensorAxis& axis = {}, ValueMemory memory = ValueMemory::kOwn);

@@ -25,8 +25,8 @@ struct Parameter {
   // outputs. Where that is cut, so that each rank has terms of its own, ranks that hold the same elements
   // hold Partial gradients of them.
   Placement terms;
-  AxisPosition position;  // on the tensor axis
-  DType dtype = DType::kF32;   // as stored here
+  AxisPosition position;      // on the tensor axis
+  DType dtype = DType::kF32;  // as stored here
   bool trainable = false;
   bool decay = false;      // weight decay applies (not to norms and biases)
   double lr_factor = 1.0;  // of the optimizer's learning rate (LoRA+); read when the optimizer is made

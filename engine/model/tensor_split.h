@@ -11,7 +11,8 @@ namespace ftune {
 // sizes that can.
 absl::Status CheckTensorSplit(const ModelConfig& config, int tensor);
 
-// Elements of all heads' queries; of their keys (or values), which ranks share where they are more than those.
+// Elements of all heads' queries; of their keys (or values), which ranks share where they are more than
+// those.
 Dimension QueryDimension(const ModelConfig& config, const AxisPosition& position);
 Dimension KeyDimension(const ModelConfig& config, const AxisPosition& position);
 // Rows of q, then k, then v.

@@ -58,8 +58,8 @@ HWY_INLINE void PhiloxBlocks(uint64_t key, uint64_t token, uint32_t first_group,
 
 #endif
 
-// op(access, i, uniform) for the vectors that make up [0, cols) of a row, which are columns first_column + i of
-// the token: uniform in [0, 1), 24 bits.
+// op(access, i, uniform) for the vectors that make up [0, cols) of a row, which are columns first_column + i
+// of the token: uniform in [0, 1), 24 bits.
 template <class Op>
 HWY_INLINE void ForUniform(uint64_t key, uint64_t token, int64_t first_column, int64_t cols, const Op& op) {
   HWY_ALIGN uint32_t draws[64 + 4];

@@ -169,7 +169,8 @@ TEST_CASE("weights that are quantised as a whole are not joined, even where they
   auto cpu = MakeCpu();
   for (const DType dtype : {DType::kF32, DType::kQ8_0, DType::kInt8, DType::kNF4}) {
     ParameterStore store;
-    for (const char* name : {"a", "b"}) store.Declare(name, {64, 64}, Placement::Replicate(), dtype, false, true);
+    for (const char* name : {"a", "b"})
+      store.Declare(name, {64, 64}, Placement::Replicate(), dtype, false, true);
     store.Allocate(*cpu);
     const Tensor& a = store.parameters()[0].value;
     const Tensor joined = JoinRows({a, store.parameters()[1].value});

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_tensors.h"
 #include "engine/format/peft.h"
@@ -192,33 +193,35 @@ std::vector<Batch> Batches() {
   return {MakeBatch({{20, 9, 12}, {33}}, 43, 5), MakeBatch({{}}, 43, 6, 86), MakeBatch({{3}}, 3, 9, 129)};
 }
 
-void Check(const TinyOptions& options, const char* what) {
+void Check(const TinyOptions& options, const std::string& what) {
   const RankResult single = RunSingle(options, Batches());
   for (const int ranks : {2, 4}) {
     for (const bool sequence : {false, true}) {
       const Comparison c = Compare(options, Batches(), ranks, sequence, single);
-      CHECK_MESSAGE(c.good(), what, ", ", ranks, " ranks", sequence ? ", sequence parallel" : "", ": loss ",
-                    c.loss_error, ", gradients ", c.gradient_error, " at ", c.worst, ", norm ", c.norm_error,
-                    ", replicas ", c.replicas_equal ? "equal" : "differ");
+      const std::string point =
+          StrCat(what, ", ", ranks, " ranks", sequence ? ", sequence parallel" : "", ": loss ", c.loss_error,
+                 ", gradients ", c.gradient_error, " at ", c.worst, ", norm ", c.norm_error, ", replicas ",
+                 c.replicas_equal ? "equal" : "differ");
+      CHECK_MESSAGE(c.good(), point);
     }
   }
 }
 
 std::string Describe(const ModelConfig& config) {
-  return std::string(config.architecture->names.layers) + " hidden " + std::to_string(config.hidden_size) +
-         (config.tied_head ? " tied" : "") + " softcap " + std::to_string(config.logit_softcap) +
-         (config.architecture == &kQwen3   ? " qwen3"
-          : config.architecture == &kPhi3  ? " phi3"
-          : config.architecture == &kGemma ? " gemma"
-          : config.architecture == &kGpt2  ? " gpt2"
-                                           : "");
+  const std::pair<const Architecture*, const char*> names[] = {
+      {&kLlama, "llama"},   {&kQwen3, "qwen3"},   {&kPhi3, "phi3"}, {&kGemma, "gemma"},
+      {&kGemma2, "gemma2"}, {&kGemma3, "gemma3"}, {&kGpt2, "gpt2"}};
+  for (const auto& [architecture, name] : names) {
+    if (architecture == config.architecture) return name;
+  }
+  return "unknown";
 }
 
 TEST_CASE("tensor parallel: full fine-tuning of every architecture") {
   for (const ModelConfig& config : ArchitectureConfigs()) {
     TinyOptions options;
     options.config = Divisible(config);
-    Check(options, Describe(config).c_str());
+    Check(options, Describe(config));
   }
 }
 
@@ -227,9 +230,9 @@ TEST_CASE("tensor parallel: LoRA on every architecture") {
     TinyOptions options;
     options.config = Divisible(config);
     options.lora = true;
-    Check(options, Describe(config).c_str());
+    Check(options, Describe(config));
     options.lora_options.dropout = 0.2;
-    Check(options, (Describe(config) + " dropout").c_str());
+    Check(options, Describe(config) + ", dropout");
   }
 }
 
@@ -271,7 +274,7 @@ TEST_CASE("tensor parallel: recomputation repeats the collectives on all ranks")
         options.lora = lora;
         options.lora_options.dora = lora;
         options.step.recompute = recompute;
-        Check(options, "recomputed");
+        Check(options, Describe(config) + ", recomputed");
       }
     }
   }
