@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -70,14 +71,21 @@ VerifyMeasure MeasureWeights(const std::vector<TensorDifference>& differences,
           tolerances.weights};
 }
 
-// Of several numbers of steps the worst.
-VerifyMeasure MeasureSteps(std::string_view what, double VerifyStep::*number,
-                           const std::vector<VerifyStep>& steps, const std::vector<VerifyStep>& expected,
-                           const VerifyTolerances& tolerances) {
+// Of several numbers of steps the worst, of whichever rank.
+absl::StatusOr<VerifyMeasure> MeasureSteps(std::string_view what, double VerifyStep::*number,
+                                           const std::vector<VerifyStep>& steps,
+                                           const std::vector<VerifyStep>& expected,
+                                           const VerifyTolerances& tolerances, Communicator& world) {
+  std::vector<double> errors;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    errors.push_back(RelativeError(steps[i].*number, expected[i].*number));
+  }
+  FTUNE_RETURN_IF_ERROR(world.Run(Call::AllReduce(
+      {reinterpret_cast<std::byte*>(errors.data()), std::ssize(errors), DType::kF64, Stream()},
+      ReduceOp::kMax)));
   VerifyMeasure worst = {std::string(what), 0.0, tolerances.gradient};
   for (size_t i = 0; i < steps.size(); ++i) {
-    const VerifyMeasure measure = {StrCat(what, " of step ", i + 1),
-                                   RelativeError(steps[i].*number, expected[i].*number),
+    const VerifyMeasure measure = {StrCat(what, " of step ", i + 1), errors[i],
                                    i == 0 ? tolerances.gradient : tolerances.loss};
     if (i == 0 || measure.error * worst.tolerance > worst.error * measure.tolerance) worst = measure;
   }
@@ -149,13 +157,16 @@ absl::StatusOr<VerifyResult> RunComparison(const VerifyTrainer& trainer, const V
   // How far one rank went: of its end from its start, which every rank can tell by the files alone.
   FTUNE_ASSIGN_OR_RETURN(const Differences moved, DifferencesOfFiles(reference.weights(), reference.start()));
 
+  FTUNE_ASSIGN_OR_RETURN(VerifyMeasure loss,
+                         MeasureSteps("loss", &VerifyStep::loss, steps, expected, tolerances, world));
+  FTUNE_ASSIGN_OR_RETURN(VerifyMeasure grad_norm, MeasureSteps("gradient norm", &VerifyStep::grad_norm, steps,
+                                                               expected, tolerances, world));
   const WorstTensor worst = WorstOf(gradients);
-  return VerifyResult{
-      .loss = MeasureSteps("loss", &VerifyStep::loss, steps, expected, tolerances),
-      .grad_norm = MeasureSteps("gradient norm", &VerifyStep::grad_norm, steps, expected, tolerances),
-      .gradient = {StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name), worst.error,
-                   tolerances.gradient},
-      .weights = MeasureWeights(weights, moved, tolerances)};
+  return VerifyResult{.loss = std::move(loss),
+                      .grad_norm = std::move(grad_norm),
+                      .gradient = {StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name),
+                                   worst.error, tolerances.gradient},
+                      .weights = MeasureWeights(weights, moved, tolerances)};
 }
 
 }  // namespace ftune

@@ -38,13 +38,6 @@ void RunRanks(int ranks, const Rank& run) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A model that four ranks can share, with fewer key heads than those.
-ModelConfig Divisible(ModelConfig config) {
-  config.num_heads = 8;
-  if (config.architecture == &kGpt2) config.num_kv_heads = 8;
-  return config;
-}
-
 // What a rank has of each gradient, and where that lies in the whole.
 struct RankGradient {
   std::string name;
@@ -205,16 +198,6 @@ void Check(const TinyOptions& options, const std::string& what) {
       CHECK_MESSAGE(c.good(), point);
     }
   }
-}
-
-std::string Describe(const ModelConfig& config) {
-  const std::pair<const Architecture*, const char*> names[] = {
-      {&kLlama, "llama"},   {&kQwen3, "qwen3"},   {&kPhi3, "phi3"}, {&kGemma, "gemma"},
-      {&kGemma2, "gemma2"}, {&kGemma3, "gemma3"}, {&kGpt2, "gpt2"}};
-  for (const auto& [architecture, name] : names) {
-    if (architecture == config.architecture) return name;
-  }
-  return "unknown";
 }
 
 TEST_CASE("tensor parallel: full fine-tuning of every architecture") {
