@@ -126,6 +126,14 @@ absl::Status RunReference(const VerifyTrainer& trainer, int64_t steps, const Ver
     return WriteReference(trainer.backend, OwnedGradients(trainer.model), reference.gradients());
   };
   FTUNE_ASSIGN_OR_RETURN(const std::vector<VerifyStep> done, RunSteps(trainer, steps, write_gradients));
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (std::isfinite(done[i].loss) && std::isfinite(done[i].grad_norm)) continue;
+    return UserError(ExitCode::kNotFinite,
+                     {.key = StrCat("step ", i + 1, " on one rank"),
+                      .message = "there is nothing to compare with",
+                      .found = StrCat("loss ", done[i].loss, ", gradient norm ", done[i].grad_norm),
+                      .expected = "finite numbers"});
+  }
   FTUNE_RETURN_IF_ERROR(WriteReference(trainer.backend, OwnedValues(trainer.model), reference.weights()));
   return reference.WriteSteps(done);
 }
@@ -146,9 +154,15 @@ absl::StatusOr<VerifyResult> RunComparison(const VerifyTrainer& trainer, const V
                       .found = StrCat("a relative difference of ", unlike.error)});
   }
 
-  Differences gradients;
+  // Stays as it is where the first step has nothing finite, and no gradients are seen.
+  VerifyMeasure gradient = {"gradients, which are not finite", std::numeric_limits<double>::infinity(),
+                            tolerances.gradient};
   const auto compare_gradients = [&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(gradients, compare(OwnedGradients(trainer.model), reference.gradients()));
+    FTUNE_ASSIGN_OR_RETURN(const Differences differences,
+                           compare(OwnedGradients(trainer.model), reference.gradients()));
+    const WorstTensor worst = WorstOf(differences);
+    gradient.what = StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name);
+    gradient.error = worst.error;
     return absl::OkStatus();
   };
   FTUNE_ASSIGN_OR_RETURN(const std::vector<VerifyStep> steps,
@@ -161,11 +175,9 @@ absl::StatusOr<VerifyResult> RunComparison(const VerifyTrainer& trainer, const V
                          MeasureSteps("loss", &VerifyStep::loss, steps, expected, tolerances, world));
   FTUNE_ASSIGN_OR_RETURN(VerifyMeasure grad_norm, MeasureSteps("gradient norm", &VerifyStep::grad_norm, steps,
                                                                expected, tolerances, world));
-  const WorstTensor worst = WorstOf(gradients);
   return VerifyResult{.loss = std::move(loss),
                       .grad_norm = std::move(grad_norm),
-                      .gradient = {StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name),
-                                   worst.error, tolerances.gradient},
+                      .gradient = std::move(gradient),
                       .weights = MeasureWeights(weights, moved, tolerances)};
 }
 
