@@ -18,6 +18,7 @@
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/format/quantized_weights.h"
+#include "engine/model/tensor_split.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
@@ -37,8 +38,8 @@ nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const
                                   const MeshShape& mesh) {
   int64_t total = 0, trainable = 0;
   for (const Parameter* p : model.parameters()) {
-    total += p->size();
-    if (p->trainable) trainable += p->size();
+    total += p->global_size();
+    if (p->trainable) trainable += p->global_size();
   }
   return {{"parameters", total},
           {"trainable_parameters", trainable},
@@ -122,6 +123,17 @@ void RankRun::DescribeMesh() {
   }
 }
 
+void RankRun::WarnOfUnevenShares() {
+  const int tensor = mesh_->shape().tensor;
+  const TensorShares largest = LargestTensorShares(model_.model->config(), tensor);
+  if (largest.heads == 1.0 && largest.intermediate == 1.0) return;
+  progress_.Say(
+      absl::StrFormat("parallel.tensor: %d ranks share this model unevenly, and wait for the one with the "
+                      "most: it has %.0f %% "
+                      "more of the attention heads than the mean, and %.1f %% more of the intermediate size",
+                      tensor, 100.0 * (largest.heads - 1.0), 100.0 * (largest.intermediate - 1.0)));
+}
+
 absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
   const bool first = !start_.environment || start_.environment->local_rank == 0;
   if (first) FTUNE_RETURN_IF_ERROR(work());
@@ -165,6 +177,7 @@ absl::Status RankRun::PrepareModel() {
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
   NameBase();
+  WarnOfUnevenShares();
   FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model));
   const std::optional<AddedTokens>& added = data_->run().added;
   if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));

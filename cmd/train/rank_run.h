@@ -52,6 +52,7 @@ class RankRun {
   absl::Status PrepareFolder();
   void NameBase();
   void DescribeMesh();
+  void WarnOfUnevenShares();
   std::string DescribeQuantized() const;
   void WarnOfWarmup(const LrOptions& rate);
 
