@@ -13,10 +13,12 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
+#include "cmd/train/rank_trace.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/format/quantized_weights.h"
+#include "engine/model/tensor_split.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
@@ -36,8 +38,8 @@ nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const
                                   const MeshShape& mesh) {
   int64_t total = 0, trainable = 0;
   for (const Parameter* p : model.parameters()) {
-    total += p->size();
-    if (p->trainable) trainable += p->size();
+    total += p->global_size();
+    if (p->trainable) trainable += p->global_size();
   }
   return {{"parameters", total},
           {"trainable_parameters", trainable},
@@ -102,6 +104,7 @@ absl::Status RankRun::JoinMesh() {
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),
                                              .recipe = CommonRecipe(recipe())}));
   }
+  if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
   mesh_->set_timeout(seconds(launch.start_timeout));
   if (mesh_->shape().ranks() > 1) DescribeMesh();
@@ -118,6 +121,17 @@ void RankRun::DescribeMesh() {
   if (shape.ranks() <= kMostRanksShown) {
     progress_.Say(shape.Table(static_cast<int>(*recipe().launch.ranks_per_host)));
   }
+}
+
+void RankRun::WarnOfUnevenShares() {
+  const int tensor = mesh_->shape().tensor;
+  const TensorShares largest = LargestTensorShares(model_.model->config(), tensor);
+  if (largest.heads == 1.0 && largest.intermediate == 1.0) return;
+  progress_.Say(
+      absl::StrFormat("parallel.tensor: %d ranks share this model unevenly, and wait for the one with the "
+                      "most: it has %.0f %% "
+                      "more of the attention heads than the mean, and %.1f %% more of the intermediate size",
+                      tensor, 100.0 * (largest.heads - 1.0), 100.0 * (largest.intermediate - 1.0)));
 }
 
 absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
@@ -163,6 +177,7 @@ absl::Status RankRun::PrepareModel() {
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
   NameBase();
+  WarnOfUnevenShares();
   FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model));
   const std::optional<AddedTokens>& added = data_->run().added;
   if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));
@@ -249,9 +264,13 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
   const bool keeps_best = recipe().train.early_stopping_patience.has_value();
   if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
+  observer.set_on_trace(
+      [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
   observer.set_on_first_step([this] { mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout)); });
 
-  const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  options.trace_step = recipe().log.trace_step;
+  options.step.timeline = &timeline_;
   WarnOfWarmup(options.learning_rate);
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());

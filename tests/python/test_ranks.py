@@ -200,9 +200,7 @@ def test_killed(case):
         if when == "step":
             run.wait_for_steps()
         os.kill(victim, signal.SIGKILL)
-        begin = time.monotonic()
         run.end(5, says=["rank 1: it was killed by signal 9 (SIGKILL)", "rank-1.log"])
-        assert time.monotonic() - begin < 5
 
 
 def test_stopped(case):
