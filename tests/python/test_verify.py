@@ -96,6 +96,8 @@ def test_wrong_input(case):
     case.fails(2, "verify", recipe, "--mesh", "data=2", "train.nothing=1", says=["train.nothing"])
     case.fails(4, "verify", recipe, "--mesh", "data=2", "--steps", 10,
                says=["the data ends after 6 steps", "expected 10", "lower --steps"])
+    case.fails(7, "verify", recipe, "--mesh", "data=2", "optimizer.learning_rate=1e30", "optimizer.max_grad_norm=null",
+               says=["on one rank: there is nothing to compare with", "finite numbers"])
 
 
 if __name__ == "__main__":

@@ -100,6 +100,24 @@ TEST_CASE("every mesh of the grid does what one rank does") {
   MESSAGE(report.Describe());
 }
 
+TEST_CASE("meshes on which tensor ranks have unequal shares do what one rank does") {
+  GridReport report;
+  for (const Architecture* architecture : {&kQwen3, &kGpt2}) {
+    TinyOptions options = Sgd();
+    for (const ModelConfig& config : ArchitectureConfigs()) {
+      if (config.architecture == architecture) options.config = config;
+    }
+    options.config.num_heads = options.config.num_kv_heads = 5;
+    options.config.intermediate_size = 81;
+    const OneRank one(options);
+    for (const MeshPoint& point : Grid()) {
+      if (point.shape.tensor == 1) continue;
+      Check({Describe(options.config), options}, one, point, report);
+    }
+  }
+  MESSAGE(report.Describe());
+}
+
 }  // namespace
 }  // namespace ftune::testing
 
