@@ -134,10 +134,11 @@ def data_ranks(layout):
 
 
 def test_killed(case):
-    """A rank that is killed ends the others within two seconds, which name it; also the one that has the store."""
+    """A rank that is killed ends the others at once (on a busy machine, within seconds), which name it; also the one that
+    has the store."""
     for layout, victim in (([1, 1], 1), ([1, 1], 0), ([2, 2], 3), ([2, 2], 1), ([2, 2], 0), ([2, 1], 2), ([2, 1], 0)):
         check_failure(case, layout, data_ranks(layout), stops(victim, signal.SIGKILL), [5], [f"error: rank {victim}: "],
-                      2, but=[victim])
+                      5, but=[victim])
 
 
 def test_stopped(case):
@@ -170,15 +171,8 @@ def test_first_cause(case):
     shutil.copy(case.folder / recipe, elsewhere)
     with netns.Hosts(2) as hosts:
         for layout, lost in (([1, 1], 0), ([1, 1], 1), ([2, 1], 2), ([2, 2], 0)):
-            run = Run(case, hosts, layout, recipe, "output_dir=none", "--force", *data_ranks(layout), folders={lost: elsewhere})
+            run = Run(case, hosts, layout, recipe, "output_dir=none", "data.packing=false", *data_ranks(layout), folders={lost: elsewhere})
             run.end([4], ["error: ", "chats.jsonl"])
-
-
-def test_loopback(case):
-    """Where the host of rank 0 knows its own name as the loopback, the others reach it all the same."""
-    recipe = mesh_recipe(case)
-    with netns.Hosts(2) as hosts:
-        check_curve(case, hosts, [2, 1], recipe, "loopback", "parallel.data=3", masters={0: "localhost", 1: hosts.address(0)})
 
 
 if __name__ == "__main__":
