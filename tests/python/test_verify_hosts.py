@@ -8,14 +8,13 @@ Exit status 77, which CTest counts as skipped, where there can be no namespaces.
 """
 
 import json
-import subprocess
 import sys
 
 import netns
 from cli_case import run_tests
+from test_hosts import Run
 from verify_recipe import ADAPTER, parity_recipe
 
-PORT = 29511  # every host has its own
 STEPS = 3
 
 # model → points: the ranks of each host, the mesh, and what else the recipe has
@@ -50,17 +49,9 @@ def check(case, hosts, recipe, layout, mesh, overrides):
     """All ranks say the same: that they do what one rank does."""
     adapter = ADAPTER in overrides
     folder = reference(case, recipe, "reference-lora" if adapter else "reference", [ADAPTER] if adapter else [])
-    homes = [(host, local) for host, count in enumerate(layout) for local in range(count)]
-    command = [case.ftune, "train", recipe, *overrides, *(f"parallel.{part}" for part in mesh.split(",")),
-               "output_dir=mesh", "--force", "--json", "--quiet", f"--verify-reference={folder}", "--verify-steps=0"]
-    ranks = []
-    for rank, (host, local) in enumerate(homes):
-        environment = case.environment({
-            "RANK": str(rank), "WORLD_SIZE": str(len(homes)), "LOCAL_RANK": str(local),
-            "LOCAL_WORLD_SIZE": str(layout[host]), "MASTER_ADDR": hosts.address(0), "MASTER_PORT": str(PORT)})
-        ranks.append(hosts.start(host, command, cwd=case.folder, text=True, env=environment, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE))
-    ends = [(*rank.communicate(timeout=120), rank.returncode) for rank in ranks]
+    run = Run(case, hosts, layout, recipe, *overrides, *(f"parallel.{part}" for part in mesh.split(",")),
+              "output_dir=mesh", "--force", "--json", "--quiet", f"--verify-reference={folder}", "--verify-steps=0")
+    ends = [(*rank.communicate(timeout=120), rank.returncode) for rank in run.ranks.values()]
     what = f"{recipe}, {layout} ranks on each host, {mesh} {overrides}"
     assert all(code == 0 for _, _, code in ends), f"{what}: {ends}"
     answers = [json.loads(out) for out, _, _ in ends]
