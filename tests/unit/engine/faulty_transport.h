@@ -20,7 +20,8 @@
 namespace ftune::testing {
 
 // A collective of a run, in terms that are the same on all ranks: the group ("world", "tensor", "data", or
-// "tensor/2", a part of two ranks), the barriers that the group had before, and the calls since the last.
+// "data/2x1", a part of two neighbours), the barriers that the group had before, and the calls since the
+// last.
 struct CallPlace {
   std::string group;
   int phase = 0;
@@ -90,7 +91,8 @@ class FaultyTransport final : public Transport {
   absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return under_->Allocate(bytes); }
   absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override {
     FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, under_->Split(members));
-    std::string group = StrCat(place_.group, "/", members.size());
+    const int stride = members.size() > 1 ? members[1] - members[0] : 0;
+    std::string group = StrCat(place_.group, "/", members.size(), "x", stride);
     for (const MeshAxis axis : {MeshAxis::kTensor, MeshAxis::kData}) {
       if (place_.group == "world" && members == shape_.GroupOf(rank(), axis)) group = Name(axis);
     }

@@ -129,7 +129,9 @@ inline void OnRanks(const TinyOptions& model, const MeshPoint& point,
 class OneRank {
  public:
   explicit OneRank(const TinyOptions& model) : model_(model), reference_(folder_.path()) {
-    OnRanks(model_, {}, [&](Mesh&, const VerifyTrainer& trainer) {
+    TinyOptions single = model;
+    single.sharding = {};
+    OnRanks(single, {}, [&](Mesh&, const VerifyTrainer& trainer) {
       const absl::Status status = RunReference(trainer, kParitySteps, reference_);
       REQUIRE_MESSAGE(status.ok(), std::string(status.message()));
     });
