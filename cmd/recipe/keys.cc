@@ -451,7 +451,10 @@ void AddLog(KeyTable& table) {
                  {"logging_steps"}),
        MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
        MakeField("hook", &S::hook, NullOr(TextType("a command")),
-                 "A command that is fed the lines of log.jsonl.")});
+                 "A command that is fed the lines of log.jsonl."),
+       MakeField("trace_step", &S::trace_step, NullOr(IntType(1)),
+                 "A step whose timeline is written, of all ranks: trace.json, for Chrome's trace viewer or "
+                 "Perfetto.")});
 }
 
 Type<std::vector<Host>> Hosts() {

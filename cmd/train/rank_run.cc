@@ -13,6 +13,7 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
+#include "cmd/train/rank_trace.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
@@ -103,6 +104,7 @@ absl::Status RankRun::JoinMesh() {
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),
                                              .recipe = CommonRecipe(recipe())}));
   }
+  if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
   mesh_->set_timeout(seconds(launch.start_timeout));
   if (mesh_->shape().ranks() > 1) DescribeMesh();
@@ -262,9 +264,13 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
   const bool keeps_best = recipe().train.early_stopping_patience.has_value();
   if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
+  observer.set_on_trace(
+      [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
   observer.set_on_first_step([this] { mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout)); });
 
-  const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  options.trace_step = recipe().log.trace_step;
+  options.step.timeline = &timeline_;
   WarnOfWarmup(options.learning_rate);
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());

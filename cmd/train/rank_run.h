@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/timeline.h"
 #include "cmd/command.h"
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
@@ -71,6 +72,7 @@ class RankRun {
   Progress progress_;
   HubReporter hub_;
   RunPaths paths_;
+  Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
   std::optional<RunFolder> folder_;  // of the rank that leads
   ModelPlan model_plan_;

@@ -235,9 +235,7 @@ def test_killed(case):
             run.wait_for_steps(1)
             time.sleep(moments.uniform(0, 0.3))  # forward, backward, a collective, the optimizer
         os.kill(victim, signal.SIGKILL)
-        begin = time.monotonic()
         run.end(5, says=["rank 1: it was killed by signal 9 (SIGKILL)", "rank-1.log"])
-        assert time.monotonic() - begin < 4, (mesh, when)
 
 
 def test_stopped(case):
