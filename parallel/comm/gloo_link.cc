@@ -16,16 +16,12 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "parallel/comm/mismatch.h"
-#include "parallel/comm/status_text.h"
+#include "parallel/comm/gloo_watch.h"
 
 namespace ftune {
 namespace {
 
 using gloo::transport::UnboundBuffer;
-
-// How long a rank whose connection was closed waits for the cause that another may be writing.
-constexpr absl::Duration kCauseWait = absl::Milliseconds(500);
 
 std::chrono::milliseconds Milliseconds(absl::Duration duration) {
   // gloo takes 0 for "no limit", and adds what it gets to a clock.
@@ -83,24 +79,34 @@ void IgnoreBrokenPipes() {
   sigaction(SIGPIPE, &action, nullptr);
 }
 
+std::vector<int> NamesOf(const GlooOptions& options) {
+  if (!options.names.empty()) return options.names;
+  std::vector<int> names(options.size);
+  std::iota(names.begin(), names.end(), 0);
+  return names;
+}
+
 class TcpLink final : public GlooLink {
  public:
   explicit TcpLink(const GlooOptions& options)
-      : store_(options.store),
-        cause_key_(StrCat(options.prefix, "/failed")),
-        names_(options.names),
-        context_(std::make_shared<gloo::rendezvous::Context>(options.rank, options.size)) {
-    if (names_.empty()) {
-      names_.resize(options.size);
-      std::iota(names_.begin(), names_.end(), 0);
-    }
+      : names_(NamesOf(options)),
+        context_(std::make_shared<gloo::rendezvous::Context>(options.rank, options.size)),
+        watch_(std::make_unique<GlooWatch>(GlooWatchOptions{.rank = options.rank,
+                                                            .names = names_,
+                                                            .store = options.store,
+                                                            .prefix = options.prefix,
+                                                            .heartbeat_timeout = options.heartbeat_timeout})) {
   }
 
-  ~TcpLink() override { Close(); }
+  ~TcpLink() override {
+    watch_->Leave();
+    Close();
+  }
 
   absl::Status Connect(const GlooOptions& options) {
     IgnoreBrokenPipes();
     const absl::Time begin = absl::Now();
+    FTUNE_RETURN_IF_ERROR(watch_->Enter());
     StoreAdapter store(*options.store, StrCat(options.prefix, "/gloo"), options.timeout);
     try {
       gloo::transport::tcp::attr attr(options.address.c_str());
@@ -123,6 +129,7 @@ class TcpLink final : public GlooLink {
            .found = error.what(),
            .hint = "the address must be one of this host's, which the others can reach"});
     }
+    watch_->Start([this](const absl::Status& cause) { Fail(cause); });
     return absl::OkStatus();
   }
 
@@ -137,19 +144,12 @@ class TcpLink final : public GlooLink {
   void Fail(const absl::Status& cause) override {
     if (!Keep(cause)) return;
     Wake();  // at once: the store may not answer
-    // Who comes later finds the first cause.
-    if (!store_->Get(cause_key_, absl::ZeroDuration()).ok()) {
-      store_->Set(cause_key_, EncodeStatus(cause)).IgnoreError();  // without it they see a closed connection
-    }
+    watch_->Tell(cause);
     Close();
   }
 
   void FailClosed(int peer) override {
-    if (!status().ok()) return;
-    if (const absl::StatusOr<std::string> left = store_->Get(cause_key_, kCauseWait); left.ok()) {
-      if (const absl::Status cause = DecodeStatus(*left); !cause.ok()) return Fail(cause);
-    }
-    Fail(LostRankError(name(peer), "its connection was closed"));
+    if (status().ok()) Fail(watch_->CauseOf(peer));
   }
 
   absl::Status status() const override {
@@ -250,10 +250,9 @@ class TcpLink final : public GlooLink {
     }
   }
 
-  std::shared_ptr<KeyValueStore> store_;
-  std::string cause_key_;
-  std::vector<int> names_;
+  const std::vector<int> names_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::unique_ptr<GlooWatch> watch_;
   mutable std::mutex mutex_;
   absl::Status status_;
   std::set<UnboundBuffer*> waited_for_;

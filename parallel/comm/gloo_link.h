@@ -26,7 +26,9 @@ struct GlooOptions {
   std::string prefix;                          // of the group's keys in the store: of no other group
   std::string address;                         // of this host, to which the others connect
   absl::Duration timeout = absl::Minutes(10);  // until all have joined
-  std::vector<int> names;                      // what the ranks are called in messages; empty: 0, 1, …
+  // A rank of which nothing is heard for so long is lost.
+  absl::Duration heartbeat_timeout = absl::Seconds(30);
+  std::vector<int> names;  // what the ranks are called in messages; empty: 0, 1, …
 };
 
 // Bytes to or from a peer, not owned.
@@ -68,8 +70,8 @@ class GlooLink {
   // The group has failed, from any thread: the first status stays, the others are told it, every wait ends
   // and all connections are closed.
   virtual void Fail(const absl::Status& cause) = 0;
-  // The same, for a connection that another rank closed: by what that rank, or whoever failed first, left in
-  // the store, else because it is gone.
+  // The same, for a connection that another rank closed: by what that rank, or another, told of, else because
+  // it is gone.
   virtual void FailClosed(int peer) = 0;
   virtual absl::Status status() const = 0;
 };

@@ -16,6 +16,7 @@
 #include "parallel/comm/single_transport.h"
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/random_token.h"
+#include "parallel/launch/tcp.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
 
@@ -25,18 +26,29 @@ namespace {
 // What a rank says of itself.
 struct Introduction {
   std::string host;
+  std::string address;  // of its host, on the way to the store
+  std::string server;   // address of the store's host, as this one reaches it
   std::string recipe;
 
   std::string Encode() const {
-    const nlohmann::json json = {{"host", host}, {"recipe", recipe}};
+    const nlohmann::json json = {
+        {"host", host}, {"address", address}, {"server", server}, {"recipe", recipe}};
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   static std::optional<Introduction> Decode(const std::string& text) {
     const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("host") || !json.contains("recipe")) return std::nullopt;
-    return Introduction{json["host"].get<std::string>(), json["recipe"].get<std::string>()};
+    if (!json.is_object()) return std::nullopt;
+    const auto text_of = [&](const char* key) { return json.value(key, std::string()); };
+    if (!json.contains("host") || !json.contains("recipe")) return std::nullopt;
+    return Introduction{.host = text_of("host"),
+                        .address = text_of("address"),
+                        .server = text_of("server"),
+                        .recipe = text_of("recipe")};
   }
 };
+
+// For ranks that end a little later than the one that serves the store.
+constexpr absl::Duration kLinger = absl::Seconds(1);
 
 std::string KeyOf(int rank) { return StrCat("rank/", rank); }
 std::string MetKey(int rank) { return StrCat("met/", rank); }
@@ -78,7 +90,10 @@ absl::Status CheckSameRecipe(int rank, const std::string& recipe, const std::str
 absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOptions& options,
                                                absl::Time deadline) {
   const RankEnvironment& environment = options.environment;
-  const Introduction own{.host = HostIdentity(), .recipe = options.recipe};
+  const Introduction own{.host = HostIdentity(),
+                         .address = store.OwnAddress(),
+                         .server = store.ServerAddress(),
+                         .recipe = options.recipe};
   FTUNE_RETURN_IF_ERROR(store.Set(KeyOf(environment.rank), own.Encode()));
   std::vector<Introduction> all;
   for (int rank = 0; rank < environment.world_size; ++rank) {
@@ -119,6 +134,16 @@ std::vector<int> NumberHosts(const std::vector<Introduction>& ranks) {
   return numbers;
 }
 
+// The address under which the other hosts reach a rank's. Its way to a store on its own host may be the
+// loopback, which means another host to everyone else: then what those call the store's host.
+std::string ReachableAddress(const std::vector<Introduction>& ranks, int rank) {
+  const Introduction& own = ranks[rank];
+  if (!NamesLoopback(own.address)) return own.address;
+  const auto outside = std::find_if(ranks.begin(), ranks.end(),
+                                    [&](const Introduction& other) { return other.host != own.host; });
+  return outside == ranks.end() ? own.address : outside->server;
+}
+
 // A name of this run, which rank 0 makes up.
 absl::StatusOr<std::string> NameRun(TcpStore& store, int rank, absl::Duration timeout) {
   if (rank == 0) FTUNE_RETURN_IF_ERROR(store.Set("run", RandomToken()));
@@ -129,6 +154,12 @@ absl::StatusOr<std::string> NameRun(TcpStore& store, int rank, absl::Duration ti
 struct ServedStore {
   std::unique_ptr<TcpStoreServer> server;
   std::unique_ptr<TcpStore> client;
+
+  // The others may still want to hear why this rank ends.
+  ~ServedStore() {
+    client.reset();
+    if (server) server->AwaitClients(kLinger);
+  }
 };
 
 absl::StatusOr<std::shared_ptr<ServedStore>> OpenStore(const JoinOptions& options) {
@@ -159,7 +190,8 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinHost(const JoinOptions& options,
 absl::StatusOr<std::unique_ptr<Transport>> JoinHosts(const JoinOptions& options,
                                                      const std::shared_ptr<ServedStore>& store,
                                                      const std::vector<int>& host_of_rank,
-                                                     const std::string& name, absl::Duration timeout) {
+                                                     const std::string& address, const std::string& name,
+                                                     absl::Duration timeout) {
   const int rank = options.environment.rank;
   std::vector<std::vector<int>> hosts(1 + *std::max_element(host_of_rank.begin(), host_of_rank.end()));
   for (int i = 0; i < std::ssize(host_of_rank); ++i) hosts[host_of_rank[i]].push_back(i);
@@ -169,8 +201,9 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinHosts(const JoinOptions& options,
                                    .size = options.environment.world_size,
                                    .store = std::shared_ptr<KeyValueStore>(store, store->client.get()),
                                    .prefix = "gloo/",
-                                   .address = store->client->OwnAddress(),
-                                   .timeout = timeout}));
+                                   .address = address,
+                                   .timeout = timeout,
+                                   .heartbeat_timeout = options.heartbeat_timeout}));
   // Inside a host memory is faster; for that its ranks must follow one another.
   const bool together = std::is_sorted(host_of_rank.begin(), host_of_rank.end());
   if (!together || hosts.size() == host_of_rank.size()) return outer;
@@ -194,7 +227,8 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
                          NameRun(*store->client, environment.rank, options.start_timeout));
   World world{.host_of_rank = NumberHosts(ranks)};
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                         JoinHosts(options, store, world.host_of_rank, name,
+                         JoinHosts(options, store, world.host_of_rank,
+                                   ReachableAddress(ranks, environment.rank), name,
                                    std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
   return world;

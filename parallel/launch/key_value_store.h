@@ -12,8 +12,13 @@ namespace ftune {
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
-  virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until some rank has set the key; an error of kTimeout where none has in time.
+  // An error of kTimeout where the store does not take it in time.
+  virtual absl::Status Set(const std::string& key, const std::string& value, absl::Duration timeout) = 0;
+  absl::Status Set(const std::string& key, const std::string& value) {
+    return Set(key, value, absl::Seconds(10));
+  }
+  // Waits until some rank has set the key; an error of kTimeout where none has in time, of
+  // kRankFailed where the store is gone.
   virtual absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) = 0;
 };
 

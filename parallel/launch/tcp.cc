@@ -104,8 +104,13 @@ bool IsLoopback(const sockaddr& address) {
   return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-bool NamesLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+std::string NumericAddress(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  char text[NI_MAXHOST] = "";
+  if (get(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
 }
 
 int PortOf(int socket) {
@@ -161,14 +166,12 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port) {
                      .hint = "choose another port; every rank must be given the same"});
 }
 
-std::string AddressOf(int socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  char text[NI_MAXHOST] = "";
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  return text;
+bool NamesLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
+
+std::string AddressOf(int socket) { return NumericAddress(socket, getsockname); }
+std::string PeerAddressOf(int socket) { return NumericAddress(socket, getpeername); }
 
 absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline) {
   while (!bytes.empty()) {

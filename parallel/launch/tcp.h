@@ -23,8 +23,11 @@ struct TcpListener {
 // is in use is an error.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port);
 
-// The numeric address of this end of a connection.
+// The numeric addresses of this end of a connection, and of the other.
 std::string AddressOf(int socket);
+std::string PeerAddressOf(int socket);
+// Whether a name or an address means whichever host it is said on.
+bool NamesLoopback(const std::string& host);
 
 // Exactly so many bytes. Errors: the other end has closed (kUnavailable), the deadline (kDeadlineExceeded).
 absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline);

@@ -1,5 +1,6 @@
 #include "parallel/launch/tcp_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -18,6 +19,7 @@ namespace {
 
 // For what a server answers without waiting for anyone.
 constexpr absl::Duration kAnswerTime = absl::Seconds(10);
+constexpr absl::Duration kLeastAnswerTime = absl::Milliseconds(200);
 
 std::string NewRequest(Request request) { return std::string(1, static_cast<char>(request)); }
 
@@ -41,6 +43,7 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const std::string& h
   std::unique_ptr<TcpStore> store(new TcpStore(host, port, prefix));
   FTUNE_ASSIGN_OR_RETURN(Descriptor connection, store->TakeConnection(absl::Now() + timeout));
   store->own_address_ = AddressOf(connection.get());
+  store->server_address_ = PeerAddressOf(connection.get());
   store->GiveBack(std::move(connection));
   FTUNE_RETURN_IF_ERROR(store->CheckServer());
   return store;
@@ -91,8 +94,8 @@ absl::Status TcpStore::Send(const Descriptor& connection, const std::string& req
   return status.ok() ? status : Gone();
 }
 
-absl::Status TcpStore::Set(const std::string& key, const std::string& value) {
-  const absl::Time deadline = absl::Now() + kAnswerTime;
+absl::Status TcpStore::Set(const std::string& key, const std::string& value, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
   FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(deadline));
   std::string request = NewRequest(Request::kSet);
   AppendText(request, prefix_ + key);
@@ -121,7 +124,7 @@ absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration
   if (!waited.ok() || answer != tcp_store::kStopWaiting) return Gone();
   std::string get = NewRequest(Request::kGet);
   AppendText(get, prefix_ + key);
-  const absl::Time soon = absl::Now() + kAnswerTime;
+  const absl::Time soon = absl::Now() + std::clamp(timeout, kLeastAnswerTime, kAnswerTime);
   FTUNE_RETURN_IF_ERROR(Send(connection, get, soon));
   absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
   if (!value.ok()) return Gone();

@@ -18,11 +18,13 @@ class TcpStore final : public KeyValueStore {
   static absl::StatusOr<std::unique_ptr<TcpStore>> Connect(const std::string& host, int port,
                                                            const std::string& prefix, absl::Duration timeout);
 
-  absl::Status Set(const std::string& key, const std::string& value) override;
+  using KeyValueStore::Set;
+  absl::Status Set(const std::string& key, const std::string& value, absl::Duration timeout) override;
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) override;
 
-  // This host's address on the way to the store.
+  // This host's address on the way to the store, and that of the store's host.
   std::string OwnAddress() const { return own_address_; }
+  std::string ServerAddress() const { return server_address_; }
 
  private:
   TcpStore(std::string host, int port, std::string prefix);
@@ -36,7 +38,7 @@ class TcpStore final : public KeyValueStore {
   std::string host_;
   int port_;
   std::string prefix_;
-  std::string own_address_;
+  std::string own_address_, server_address_;
   std::mutex mutex_;
   std::vector<Descriptor> idle_;
 };

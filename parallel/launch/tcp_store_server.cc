@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <list>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -94,6 +96,11 @@ class TcpStoreServer::Loop {
     thread_.join();
   }
 
+  void AwaitClients(absl::Duration timeout) {
+    std::unique_lock lock(mutex_);
+    nobody_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [&] { return clients_.empty(); });
+  }
+
  private:
   void Serve() {
     while (true) {
@@ -109,8 +116,10 @@ class TcpStoreServer::Loop {
       for (Client& client : clients_) {
         if (waits[i++].revents != 0) Attend(client);
       }
+      const std::lock_guard lock(mutex_);
       clients_.remove_if([](const Client& client) { return client.closing; });
       if (waits[1].revents != 0) Accept();
+      if (clients_.empty()) nobody_.notify_all();
     }
   }
 
@@ -220,7 +229,9 @@ class TcpStoreServer::Loop {
   Descriptor listener_;
   Descriptor wake_;
   std::string prefix_;
-  std::list<Client> clients_;
+  std::mutex mutex_;
+  std::condition_variable nobody_;
+  std::list<Client> clients_;  // changed by the thread only, under the mutex
   std::map<std::string, std::string> values_;
   std::thread thread_;
 };
@@ -238,5 +249,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const std:
 TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, int port) : loop_(std::move(loop)), port_(port) {}
 
 TcpStoreServer::~TcpStoreServer() = default;
+
+void TcpStoreServer::AwaitClients(absl::Duration timeout) { loop_->AwaitClients(timeout); }
 
 }  // namespace ftune

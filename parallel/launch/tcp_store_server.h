@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "parallel/launch/tcp.h"
 
 namespace ftune {
@@ -19,6 +20,9 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const { return port_; }
+
+  // Until nobody is connected any more, or `timeout` has passed.
+  void AwaitClients(absl::Duration timeout);
 
  private:
   class Loop;

@@ -38,13 +38,6 @@ void RunRanks(int ranks, const Rank& run) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A model that four ranks can share, with fewer key heads than those.
-ModelConfig Divisible(ModelConfig config) {
-  config.num_heads = 8;
-  if (config.architecture == &kGpt2) config.num_kv_heads = 8;
-  return config;
-}
-
 // Models of which two ranks have unequal shares: with and without shared key heads.
 std::vector<TinyOptions> UnevenOptions() {
   std::vector<TinyOptions> all;
@@ -222,16 +215,6 @@ void Check(const TinyOptions& options, const std::string& what, const std::vecto
       CHECK_MESSAGE(c.good(), point);
     }
   }
-}
-
-std::string Describe(const ModelConfig& config) {
-  const std::pair<const Architecture*, const char*> names[] = {
-      {&kLlama, "llama"},   {&kQwen3, "qwen3"},   {&kPhi3, "phi3"}, {&kGemma, "gemma"},
-      {&kGemma2, "gemma2"}, {&kGemma3, "gemma3"}, {&kGpt2, "gpt2"}};
-  for (const auto& [architecture, name] : names) {
-    if (architecture == config.architecture) return name;
-  }
-  return "unknown";
 }
 
 TEST_CASE("tensor parallel: full fine-tuning of every architecture") {

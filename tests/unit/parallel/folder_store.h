@@ -20,7 +20,8 @@ class FolderStore final : public KeyValueStore {
  public:
   explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  absl::Status Set(const std::string& key, const std::string& value) override {
+  using KeyValueStore::Set;
+  absl::Status Set(const std::string& key, const std::string& value, absl::Duration) override {
     static std::atomic<int> count = 0;
     const std::filesystem::path draft = folder_ / StrCat("draft-", getpid(), "-", count++);
     std::ofstream(draft, std::ios::binary) << value;

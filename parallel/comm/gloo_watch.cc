@@ -1,0 +1,169 @@
+#include "parallel/comm/gloo_watch.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "parallel/comm/mismatch.h"
+#include "parallel/comm/status_text.h"
+
+namespace ftune {
+namespace {
+
+constexpr absl::Duration kLongestTick = absl::Seconds(5);
+// For telling of a failure, and for hearing of one: the ranks are to end soon.
+constexpr absl::Duration kShortly = absl::Milliseconds(500);
+constexpr absl::Duration kRetry = absl::Milliseconds(20);
+
+// What a rank says of itself: a letter and what follows it.
+constexpr char kAlive = 'a';   // the number of the beat
+constexpr char kFailed = 'f';  // a status
+constexpr char kLeft = 'l';
+
+bool Says(const std::string& word, char what) { return !word.empty() && word[0] == what; }
+
+std::optional<absl::Status> FailureIn(const std::string& word) {
+  if (!Says(word, kFailed)) return std::nullopt;
+  return DecodeStatus(std::string_view(word).substr(1));
+}
+
+bool IsGone(const absl::Status& status) {
+  return ExitCodeOf(status) == static_cast<int>(ExitCode::kRankFailed);
+}
+
+}  // namespace
+
+GlooWatch::GlooWatch(GlooWatchOptions options)
+    : options_(std::move(options)),
+      tick_(std::min(options_.heartbeat_timeout / 5, kLongestTick)),
+      peers_(options_.names.size()) {}
+
+void GlooWatch::Leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
+  changed_.notify_all();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  // Without it the others would take the silence for that of a rank that is lost.
+  if (failure_.empty()) {
+    options_.store->Set(KeyOf(options_.rank), std::string(1, kLeft), kShortly).IgnoreError();
+  }
+}
+
+std::string GlooWatch::KeyOf(int rank) const { return StrCat(options_.prefix, "/word/", rank); }
+
+absl::Status GlooWatch::Enter() {
+  return options_.store->Set(KeyOf(options_.rank), std::string(1, kAlive));
+}
+
+void GlooWatch::Start(std::function<void(const absl::Status&)> failed) {
+  // Signals are for the threads that were there before.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this, failed = std::move(failed)] { Run(failed); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+bool GlooWatch::ending() {
+  const std::lock_guard lock(mutex_);
+  return leaving_ || !failure_.empty();
+}
+
+bool GlooWatch::Sleep() {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(tick_),
+                            [&] { return leaving_ || !failure_.empty(); });
+}
+
+void GlooWatch::Run(const std::function<void(const absl::Status&)>& failed) {
+  absl::Time last = absl::Now();
+  for (uint64_t count = 1; !store_gone_ && Sleep(); ++count) {
+    const absl::Time now = absl::Now();
+    // Time in which this process was stopped itself does not count.
+    const absl::Status status = Beat(count, std::min(now - last, 2 * tick_));
+    last = now;
+    if (!status.ok()) return failed(status);
+  }
+}
+
+absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {
+  absl::Status answer =
+      options_.store->Set(KeyOf(options_.rank), StrCat(std::string(1, kAlive), count), tick_);
+  {
+    const std::lock_guard lock(mutex_);
+    // That was told meanwhile, and is not to be lost.
+    if (!failure_.empty()) answer = options_.store->Set(KeyOf(options_.rank), failure_, kShortly);
+  }
+  for (int rank = 0; answer.ok() && rank < std::ssize(peers_) && !ending(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (rank == options_.rank || Says(peer.word, kLeft)) continue;
+    absl::StatusOr<std::string> word = options_.store->Get(KeyOf(rank), tick_);
+    answer = word.status();
+    if (!word.ok()) break;
+    if (std::optional<absl::Status> failure = FailureIn(*word)) return *std::move(failure);
+    peer.silent = *word == peer.word ? peer.silent + since : absl::ZeroDuration();
+    peer.word = *std::move(word);
+    if (peer.silent > options_.heartbeat_timeout) {
+      return LostRankError(options_.names[rank],
+                           StrCat("nothing was heard of its process for ",
+                                  absl::FormatDuration(options_.heartbeat_timeout),
+                                  ": it is stopped, or its host cannot be reached or is overloaded"));
+    }
+  }
+  return Judge(answer, since);
+}
+
+absl::Status GlooWatch::Judge(const absl::Status& answer, absl::Duration since) {
+  // Who served it has left, or has died, which its connections say.
+  store_gone_ = IsGone(answer);
+  store_silent_ = answer.ok() ? absl::ZeroDuration() : store_silent_ + since;
+  if (store_gone_ || store_silent_ <= options_.heartbeat_timeout) return absl::OkStatus();
+  return LostRankError(options_.names[0], StrCat("the store on its host has not answered for ",
+                                                 absl::FormatDuration(options_.heartbeat_timeout),
+                                                 ": it is stopped, or its host cannot be reached"));
+}
+
+void GlooWatch::Tell(const absl::Status& cause) {
+  const std::string word = StrCat(std::string(1, kFailed), EncodeStatus(cause));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    failure_ = word;
+  }
+  changed_.notify_all();
+  // Without it they see a closed connection.
+  options_.store->Set(KeyOf(options_.rank), word, kShortly).IgnoreError();
+}
+
+absl::Status GlooWatch::CauseOf(int peer) {
+  std::vector<int> order = {peer};
+  for (int rank = 0; rank < std::ssize(options_.names); ++rank) {
+    if (rank != peer && rank != options_.rank) order.push_back(rank);
+  }
+  const absl::Time deadline = absl::Now() + kShortly;
+  bool answered = false;
+  do {
+    for (const int rank : order) {
+      const absl::StatusOr<std::string> word =
+          options_.store->Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
+      if (IsGone(word.status())) return LostRankError(options_.names[0], "it has ended");
+      if (!word.ok()) break;
+      answered = true;
+      if (std::optional<absl::Status> failure = FailureIn(*word)) return *std::move(failure);
+    }
+    absl::SleepFor(kRetry);
+  } while (absl::Now() < deadline);
+  // The store is rank 0's, or its launcher's: without it the peer ended too.
+  if (!answered) return LostRankError(options_.names[0], "the store on its host does not answer");
+  return LostRankError(options_.names[peer], "its connection was closed");
+}
+
+}  // namespace ftune

@@ -1,0 +1,79 @@
+// What the ranks of several hosts hear of each other beside their calls, through the store: that they live,
+// why they failed, that they have left. A connection says nothing while its other end is stopped or out of
+// reach, and not why it was closed.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "parallel/launch/key_value_store.h"
+
+namespace ftune {
+
+struct GlooWatchOptions {
+  int rank = 0;
+  std::vector<int> names;  // of all ranks, in messages
+  std::shared_ptr<KeyValueStore> store;
+  std::string prefix;  // of the group's keys in it
+  absl::Duration heartbeat_timeout = absl::Seconds(30);
+};
+
+class GlooWatch {
+ public:
+  explicit GlooWatch(GlooWatchOptions options);
+  ~GlooWatch() { Leave(); }
+  GlooWatch(const GlooWatch&) = delete;
+  GlooWatch& operator=(const GlooWatch&) = delete;
+
+  // The first word of this rank; before any other calls Start.
+  absl::Status Enter();
+  // `failed` is called from a thread of this object, at most once, with what a rank told of, or which one has
+  // been silent for too long.
+  void Start(std::function<void(const absl::Status&)> failed);
+
+  // From any thread, and in a short time, though the store may not answer.
+  void Tell(const absl::Status& cause);
+  // Why `peer` closed its connection: by its own word, or another's; else that it did.
+  absl::Status CauseOf(int peer);
+  // In order, unless it has told of a failure: to the others, this rank is not lost. The last call.
+  void Leave();
+
+ private:
+  struct Peer {
+    std::string word;  // the last
+    absl::Duration silent;
+  };
+  std::string KeyOf(int rank) const;
+  void Run(const std::function<void(const absl::Status&)>& failed);
+  // Says and hears that ranks live; `since` is how long ago it did so before. An error is that of the group.
+  absl::Status Beat(uint64_t count, absl::Duration since);
+  // The errors of the store, which may be slow for a while.
+  absl::Status Judge(const absl::Status& answer, absl::Duration since);
+  // False where nobody listens any more.
+  bool Sleep();
+  bool ending();
+
+  const GlooWatchOptions options_;
+  const absl::Duration tick_;
+  std::vector<Peer> peers_;      // by rank; of the thread
+  absl::Duration store_silent_;  // of the thread
+  bool store_gone_ = false;      // of the thread
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool leaving_ = false;
+  std::string failure_;  // this rank's word, where it failed
+  std::thread thread_;
+};
+
+}  // namespace ftune
