@@ -226,7 +226,7 @@ def test_killed(case):
     arguments = slow_recipe(case)
     moments = random.Random(1)
     for mesh, when in (*((MESHES[0], when) for when in ("start", "load")), (MESHES[2], "load"),
-                       *((mesh, "step") for mesh in MESHES for _ in range(3))):
+                       *((mesh, "step") for mesh in MESHES for _ in range(2))):
         run = Run(case, *arguments, *mesh)
         victim = run.rank(1)
         if when == "load":
