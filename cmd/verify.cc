@@ -79,10 +79,11 @@ class Verification {
 
   absl::StatusOr<CommandResult> Run() {
     // All that can be wrong with a mesh is found before anything runs.
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe own, OpenRecipe(options_.recipe, options_.overrides));
+    batch_ = StrCat("train.global_batch_size=", *own.recipe.train.global_batch_size);
     FTUNE_ASSIGN_OR_RETURN(LoadedRecipe one, Open({}));
     const absl::StatusOr<ModelPlan> model_plan = ToModelPlan(one, HubProgress(invocation_.verbosity()));
     if (!model_plan.ok()) return one.Placed(model_plan.status());
-    batch_ = StrCat("train.global_batch_size=", *one.recipe.train.global_batch_size);
     std::vector<std::vector<std::string>> meshes;
     for (const std::string& mesh : options_.meshes) {
       FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, MeshOverrides(mesh));
@@ -95,10 +96,12 @@ class Verification {
     FTUNE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
     folder_ = scratch.path();
     progress_.Say(absl::StrFormat("steps on one rank: %d", options_.steps));
-    FTUNE_RETURN_IF_ERROR(RunRanks({}, options_.steps).status());
+    FTUNE_ASSIGN_OR_RETURN(const CommandResult left, RunRanks({}, options_.steps));
+    if (left.exit != 0) return left;  // by a signal
     CommandResult all{.json = {{"ok", true}, {"meshes", nlohmann::ordered_json::array()}}};
     for (size_t i = 0; i < meshes.size(); ++i) {
       FTUNE_ASSIGN_OR_RETURN(const CommandResult result, RunRanks(meshes[i], 0));
+      if (result.exit != 0) return result;
       nlohmann::ordered_json found = {{"mesh", options_.meshes[i]}};
       found.update(result.json);
       Show(found);
@@ -117,7 +120,7 @@ class Verification {
     std::vector<std::string> overrides = options_.overrides;
     const std::vector<std::string> one = OneRank();
     overrides.insert(overrides.end(), one.begin(), one.end());
-    if (!batch_.empty()) overrides.push_back(batch_);
+    overrides.push_back(batch_);
     overrides.insert(overrides.end(), mesh.begin(), mesh.end());
     if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / "run").string()));
     return overrides;
@@ -161,7 +164,7 @@ class Verification {
   const Options& options_;
   const Invocation& invocation_;
   Progress progress_;
-  std::string batch_;             // an override: every mesh has the batch of one rank
+  std::string batch_;             // an override: every mesh has the recipe's own batch
   std::filesystem::path folder_;  // of all that is left of runs
 };
 

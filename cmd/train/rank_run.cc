@@ -87,7 +87,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
-  stop_.emplace(/*announces=*/leads());  // before the device starts its threads
+  stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
   if (options_.lr_range_test) return TestLearningRates();
   if (options_.verify) return Verify();
@@ -106,12 +106,17 @@ absl::Status RankRun::JoinMesh() {
   }
   if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
-  mesh_->set_timeout(seconds(launch.start_timeout));
+  SetTimeout(launch.start_timeout);
   if (mesh_->shape().ranks() > 1) DescribeMesh();
   if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {
     progress_.Say("parallel.zero has no effect with one rank of parallel.data");
   }
   return absl::OkStatus();
+}
+
+void RankRun::SetTimeout(double seconds) {
+  timeout_ = seconds;
+  mesh_->set_timeout(absl::Seconds(seconds));
 }
 
 void RankRun::DescribeMesh() {
@@ -247,10 +252,11 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   StreamedData* const stream = data_->stream();
   if (leads()) {
     FTUNE_RETURN_IF_ERROR(folder_->Clear());
+    // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
+    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
-    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
     nlohmann::ordered_json facts =
         StartFacts(*model_.model, data_->steps().total, backend_->ledger().current(), mesh_->shape());
     facts.update(data_->Facts());
@@ -266,12 +272,17 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
   observer.set_on_trace(
       [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
-  observer.set_on_first_step([this] { mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout)); });
+  observer.set_on_first_step([this] { SetTimeout(recipe().launch.step_timeout); });
 
   TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
   options.trace_step = recipe().log.trace_step;
   options.step.timeline = &timeline_;
   WarnOfWarmup(options.learning_rate);
+  if (options.trace_step.value_or(0) > data_->steps().total) {
+    progress_.Say(
+        absl::StrFormat("warning: log.trace_step is %d, but the run has %d steps: there will be no trace",
+                        *options.trace_step, data_->steps().total));
+  }
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
@@ -290,11 +301,12 @@ absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
 
 absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
-  mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
+  const double before = timeout_;
+  SetTimeout(recipe().launch.start_timeout);
   FTUNE_ASSIGN_OR_RETURN(saved_,
                          SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
   if (leads()) log_->Save(step, saved_);
-  mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
+  SetTimeout(before);
   return absl::OkStatus();
 }
 
@@ -345,15 +357,26 @@ absl::StatusOr<CommandResult> RankRun::Verify() {
   const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
   TrainStep step(*backend_, Stream(), *model_.model, *optimizer_, options.step, model_.shards.get());
   const std::unique_ptr<BatchSource> batches = data_->MakeBatches({});
-  const VerifyTrainer trainer = {*backend_, step, *model_.model, *batches, options.learning_rate};
+  const VerifyTrainer trainer = {.backend = *backend_,
+                                 .step = step,
+                                 .model = *model_.model,
+                                 .batches = *batches,
+                                 .learning_rate = options.learning_rate,
+                                 .stop = [this] { return stop_->received() != 0; }};
   const VerifyReference reference(options_.verify->reference);
+  absl::StatusOr<CommandResult> result = CommandResult{};
   if (options_.verify->steps > 0) {
-    FTUNE_RETURN_IF_ERROR(RunReference(trainer, options_.verify->steps, reference));
-    return CommandResult{};
+    const absl::Status left = RunReference(trainer, options_.verify->steps, reference);
+    if (!left.ok()) result = left;
+  } else {
+    const VerifyTolerances tolerances = VerifyTolerances::For(ToOptimizerOptions(recipe()).kind);
+    const absl::StatusOr<VerifyResult> found = RunComparison(trainer, reference, tolerances);
+    result =
+        found.ok() ? CommandResult{.json = ToJson(*found)} : absl::StatusOr<CommandResult>(found.status());
   }
-  const VerifyTolerances tolerances = VerifyTolerances::For(ToOptimizerOptions(recipe()).kind);
-  FTUNE_ASSIGN_OR_RETURN(const VerifyResult result, RunComparison(trainer, reference, tolerances));
-  return CommandResult{.json = ToJson(result)};
+  // Nothing is saved: a signal ends it as it ends any other command.
+  if (absl::IsCancelled(result.status())) return CommandResult{.exit = 128 + stop_->received()};
+  return result;
 }
 
 absl::StatusOr<CommandResult> RankRun::TestLearningRates() {

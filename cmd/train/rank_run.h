@@ -51,6 +51,8 @@ class RankRun {
   absl::Status MakeOptimizer();
   absl::Status PrepareFolder();
   void NameBase();
+  // Of calls between the ranks.
+  void SetTimeout(double seconds);
   void DescribeMesh();
   void WarnOfUnevenShares();
   std::string DescribeQuantized() const;
@@ -74,6 +76,7 @@ class RankRun {
   RunPaths paths_;
   Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
+  double timeout_ = 0.0;             // in force, seconds
   std::optional<RunFolder> folder_;  // of the rank that leads
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;
