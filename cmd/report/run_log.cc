@@ -55,6 +55,7 @@ void RunLog::Step(const StepReport& r) {
          {"flops_per_second", r.flops_per_second},
          {"step_seconds", r.step_seconds},
          {"data_wait_seconds", r.data_wait_seconds},
+         {"communication_bytes", r.communication_bytes},
          {"memory", ToJson(r.memory)}});
 }
 

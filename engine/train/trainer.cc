@@ -91,6 +91,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   while (done < total_steps()) {
     const double start = Now();
     const double flops_before = backend_.work().useful_flops;
+    const int64_t sent_before = step_.shards().traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Now() - start;
@@ -117,7 +118,8 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     if (output.overflow) {
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before);
+      Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before,
+             step_.shards().traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
@@ -153,7 +155,7 @@ StepInput Trainer::InputOf(StepBatches batches) const {
 }
 
 void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds,
-                     double wait, double flops) {
+                     double wait, double flops, int64_t sent) {
   StepReport report;
   report.step = done;
   report.total_steps = total_steps();
@@ -168,6 +170,7 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.flops_per_second = SumOver(step_.shards().mesh().world(), flops) / seconds;
+  report.communication_bytes = sent;
   report.memory = backend_.ledger().peak();
   observer_.OnStep(report);
 }
