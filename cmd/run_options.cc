@@ -199,6 +199,22 @@ LrSchedule ToLrSchedule(LrSchedulerName name) {
   return LrSchedule::kCosine;
 }
 
+Compression ToCompression(CompressionName name) {
+  switch (name) {
+    case CompressionName::kNone:
+      return Compression::kNone;
+    case CompressionName::kBf16:
+      return Compression::kBf16;
+    case CompressionName::kInt8:
+      return Compression::kInt8;
+    case CompressionName::kTopK:
+      return Compression::kTopK;
+    case CompressionName::kOneBit:
+      return Compression::kOneBit;
+  }
+  return Compression::kNone;
+}
+
 // Steps between evaluations: eval_steps, or an epoch's steps cut into evals_per_epoch parts.
 std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& steps) {
   if (train.eval_steps) return train.eval_steps;
@@ -299,10 +315,12 @@ MeshShape ToMeshShape(const ParallelSection& parallel) {
 }
 
 ShardOptions ToShardOptions(const ParallelSection& parallel) {
-  return {.zero = static_cast<int>(parallel.zero),
-          .shard_size = static_cast<int>(parallel.shard_size.value_or(0)),
-          .bucket_bytes = parallel.bucket_size,
-          .persistence_threshold = parallel.persistence_threshold};
+  return {
+      .zero = static_cast<int>(parallel.zero),
+      .shard_size = static_cast<int>(parallel.shard_size.value_or(0)),
+      .bucket_bytes = parallel.bucket_size,
+      .persistence_threshold = parallel.persistence_threshold,
+      .compression = {.kind = ToCompression(parallel.compression), .top_share = parallel.compression_ratio}};
 }
 
 DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank) {

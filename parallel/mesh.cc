@@ -105,15 +105,18 @@ absl::StatusOr<std::unique_ptr<Mesh>> Mesh::Create(const MeshShape& shape,
   return mesh;
 }
 
+CommTraffic Mesh::traffic() const {
+  CommTraffic total = world_->traffic();
+  for (const std::unique_ptr<Communicator>& axis : axes_) total += axis->traffic();
+  return total;
+}
+
 absl::Status Mesh::status() const {
   FTUNE_RETURN_IF_ERROR(world_->status());
   for (const auto& axis : axes_) FTUNE_RETURN_IF_ERROR(axis->status());
   return absl::OkStatus();
 }
 
-void Mesh::set_timeout(absl::Duration timeout) {
-  world_->set_timeout(timeout);
-  for (const auto& axis : axes_) axis->set_timeout(timeout);
-}
+void Mesh::set_timeout(absl::Duration timeout) { world_->set_timeout(timeout); }
 
 }  // namespace ftune

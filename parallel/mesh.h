@@ -55,6 +55,7 @@ class Mesh {
 
   // The first error of any of them: what all that was computed with them is worth.
   absl::Status status() const;
+  CommTraffic traffic() const;  // of all
   void set_timeout(absl::Duration timeout);
 
  private:

@@ -28,7 +28,6 @@ std::vector<Limit> Limits() {
       {"parallel.schedule"},
       {"parallel.virtual_stages"},
       {"parallel.stages"},
-      {"parallel.compression"},
       {"memory.offload",
        {"none", "optimizer"},
        "every step reads all parameters three times; set memory.activation_checkpointing: full, or train a "

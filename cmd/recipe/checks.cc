@@ -202,6 +202,13 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.parallel.shard_size && r.parallel.zero == 0; },
        "has no effect without parallel.zero above 0",
        "set parallel.zero, or remove it"},
+      {{"parallel.compression_ratio", "parallel.compression"},
+       [](const Recipe& r) {
+         return r.parallel.compression_ratio != ParallelSection().compression_ratio &&
+                r.parallel.compression != CompressionName::kTopK;
+       },
+       "has no effect without parallel.compression: topk",
+       "set parallel.compression: topk, or remove it"},
       {{"optimizer.name", "parallel.tensor"},
        [](const Recipe& r) {
          const OptimizerName name = r.optimizer.name;

@@ -403,12 +403,14 @@ void AddParallel(KeyTable& table) {
        MakeField("stages", &S::stages, AutoOr(ListOf(IntType(0, 100000), "a list of block counts")),
                  "Blocks of each stage. auto: balanced."),
        MakeField("compression", &S::compression,
-                 OneOf<Compression>({{{"none"}, Compression::kNone},
-                                     {{"bf16"}, Compression::kBf16},
-                                     {{"int8"}, Compression::kInt8},
-                                     {{"topk"}, Compression::kTopK},
-                                     {{"1bit"}, Compression::kOneBit}}),
-                 "Form of gradients on the wire, for slow links.")});
+                 OneOf<CompressionName>({{{"none"}, CompressionName::kNone},
+                                         {{"bf16"}, CompressionName::kBf16},
+                                         {{"int8"}, CompressionName::kInt8},
+                                         {{"topk"}, CompressionName::kTopK},
+                                         {{"1bit"}, CompressionName::kOneBit}}),
+                 "Form of gradients on the wire, for slow links."),
+       MakeField("compression_ratio", &S::compression_ratio, NumberType({.above = 0, .max = 1}),
+                 "Share of the gradients that compression: topk sends.")});
 }
 
 void AddMemory(KeyTable& table) {

@@ -29,7 +29,7 @@ enum class LrSchedulerName { kConstant, kLinear, kCosine };
 enum class WeightType { kFp32, kBf16, kFp16 };
 enum class MasterWeights { kFp32, kNone };
 enum class GradientType { kFp32 };
-enum class Compression { kNone, kBf16, kInt8, kTopK, kOneBit };
+enum class CompressionName { kNone, kBf16, kInt8, kTopK, kOneBit };
 enum class Offload { kNone, kOptimizer, kParameters };
 enum class LaunchKind { kLocal, kSsh, kSlurm, kEnv };
 enum class DeviceKind { kCpu, kCuda };
@@ -231,7 +231,8 @@ struct ParallelSection {
   std::string schedule = "1f1b";  // a schedule's name, or a .csv file
   int64_t virtual_stages = 1;
   Auto<std::vector<int64_t>> stages;  // blocks per stage; stays empty: balanced when the model is known
-  Compression compression = Compression::kNone;
+  CompressionName compression = CompressionName::kNone;
+  double compression_ratio = 0.01;  // of the elements that topk sends
 
   bool operator==(const ParallelSection&) const = default;
 };

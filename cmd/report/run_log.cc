@@ -55,7 +55,9 @@ void RunLog::Step(const StepReport& r) {
          {"flops_per_second", r.flops_per_second},
          {"step_seconds", r.step_seconds},
          {"data_wait_seconds", r.data_wait_seconds},
-         {"memory", ToJson(r.memory)}});
+         {"communication_bytes", r.communication_bytes},
+         {"memory", ToJson(r.memory)},
+         {"memory_rank", r.memory_rank}});
 }
 
 void RunLog::Skip(const SkipReport& r) {

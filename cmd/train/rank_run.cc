@@ -111,6 +111,9 @@ absl::Status RankRun::JoinMesh() {
   if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {
     progress_.Say("parallel.zero has no effect with one rank of parallel.data");
   }
+  if (recipe().parallel.compression != CompressionName::kNone && mesh_->shape().data == 1) {
+    progress_.Say("parallel.compression has no effect with one rank of parallel.data");
+  }
   return absl::OkStatus();
 }
 

@@ -35,6 +35,13 @@ absl::StatusOr<DataGroups> DataGroups::Create(Mesh& mesh, const ShardOptions& op
   return groups;
 }
 
+CommTraffic DataGroups::traffic() const {
+  CommTraffic total;
+  if (own_shards_) total += own_shards_->traffic();
+  if (own_copies_) total += own_copies_->traffic();
+  return total;
+}
+
 absl::Status DataGroups::status() const {
   FTUNE_RETURN_IF_ERROR(shards_->status());
   return copies_->status();

@@ -21,6 +21,7 @@ class DataGroups {
   Communicator& copies() const { return *copies_; }
 
   absl::Status status() const;
+  CommTraffic traffic() const;  // of those that the mesh does not have
 
  private:
   Communicator* shards_ = nullptr;

@@ -63,6 +63,13 @@ absl::Status ModelShards::status() const {
   return tensor_sums_.status();
 }
 
+CommTraffic ModelShards::traffic() const {
+  CommTraffic total = mesh_->traffic();
+  total += groups_.traffic();
+  total += tensor_sums_.traffic();
+  return total;
+}
+
 void ModelShards::BeginStep() { gradients_->BeginStep(); }
 
 absl::Status ModelShards::FinishGradients() {

@@ -36,6 +36,8 @@ class ModelShards final : public BlockHooks {
   absl::Status AllocateGradients();
 
   Mesh& mesh() { return *mesh_; }
+  // What this rank has sent and called since it began.
+  CommTraffic traffic() const;
   // The first error of any group: what all that was computed with them is worth.
   absl::Status status() const;
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "parallel/comm/compression/compressor.h"
+
 namespace ftune {
 
 struct ShardOptions {
@@ -17,6 +19,8 @@ struct ShardOptions {
   // ZeRO-3: a block's trainable or frozen values stay whole on every rank where none of its parameters has so
   // many elements.
   int64_t persistence_threshold = 0;
+  // Of gradients on the slow part of the data axis (CompressedSums). Then bucket_bytes has no say.
+  CompressionOptions compression = {.kind = Compression::kNone};
 };
 
 }  // namespace ftune

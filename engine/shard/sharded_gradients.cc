@@ -26,6 +26,10 @@ ShardedGradients::ShardedGradients(Backend& backend, Stream stream, Model& model
       places_(model.blocks().size()),
       share_at_(model.blocks().size()),
       empty_shares_(model.blocks().size(), true) {
+  const bool alone = groups.shards().size() == 1 && groups.copies().size() == 1;
+  if (options.compression.kind != Compression::kNone && !alone) {
+    compressed_.emplace(backend, stream, model, groups_, options.compression, cuts_);
+  }
   const size_t blocks = model.blocks().size();
   for (size_t i = blocks; i-- > 0;) {
     const int64_t bytes = model.blocks()[i]->store().trainable_size() * kBytes;
@@ -65,6 +69,7 @@ absl::Status ShardedGradients::Allocate() {
     store.OwnGradients(by_block() ? shares_.At(share_at_[i], DType::kF32, store.owned().count)
                                   : OwnIn(i, flat));
   }
+  if (compressed_) compressed_->Allocate();
   model_.BindAll();
   return absl::OkStatus();
 }
@@ -114,6 +119,10 @@ void ShardedGradients::After(size_t block, bool last) {
 
 Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const Tensor& out) {
   if (!backend_.computes()) return {};
+  if (compressed_ && !compressed_->over_copies()) {
+    compressed_->Scatter(block, flat, out);
+    return {};
+  }
   return groups_.shards().Start(
       Call::ReduceScatter(BufferOf(stream_, flat), BufferOf(stream_, out), cuts_[block]));
 }
@@ -121,6 +130,11 @@ Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const T
 void ShardedGradients::StartCopiesSum(const Tensor& part) {
   if (!backend_.computes() || groups_.copies().size() == 1) return;
   sums_.push_back(groups_.copies().Start(Call::AllReduce(BufferOf(stream_, part))));
+}
+
+void ShardedGradients::SumCopies(size_t block, const Tensor& part) {
+  if (compressed_ && compressed_->over_copies()) return compressed_->SumCopies(block, part);
+  StartCopiesSum(part);
 }
 
 void ShardedGradients::ReduceWhole(size_t block) {
@@ -131,6 +145,7 @@ void ShardedGradients::ReduceWhole(size_t block) {
     SumCopiesUpTo(1);
     return;
   }
+  if (compressed_) return compressed_->SumCopies(block, store.flat_gradients());
   // Blocks lie in the order of backward: what is complete is one range.
   bucket_end_ = places_[block] + store.trainable_size() * kBytes;
   SumBuckets(false);
@@ -140,7 +155,8 @@ void ShardedGradients::SumCopiesUpTo(size_t left) {
   while (scattered_.size() > left) {
     // An error stays in the group.
     scattered_.front().pending.Wait().IgnoreError();
-    StartCopiesSum(model_.blocks()[scattered_.front().block]->store().owned_gradients());
+    const size_t block = scattered_.front().block;
+    SumCopies(block, model_.blocks()[block]->store().owned_gradients());
     scattered_.pop_front();
   }
 }
@@ -161,7 +177,7 @@ void ShardedGradients::Absorb(Slot& slot) {
   if (!slot.direct && store.owned().count > 0) {
     backend_.Add(stream_, OwnIn(*slot.block, store.flat_gradients()), store.owned_gradients());
   }
-  if (slot.last) StartCopiesSum(store.owned_gradients());
+  if (slot.last) SumCopies(*slot.block, store.owned_gradients());
   slot.leaving = false;
   slot.block.reset();
 }

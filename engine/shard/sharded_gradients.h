@@ -11,6 +11,7 @@
 #include "engine/model/model.h"
 #include "engine/shard/arena.h"
 #include "engine/shard/block_slots.h"
+#include "engine/shard/compressed_sums.h"
 #include "engine/shard/data_groups.h"
 #include "engine/shard/shard_options.h"
 #include "engine/shard/tensor_sums.h"
@@ -47,6 +48,7 @@ class ShardedGradients {
   Tensor OwnIn(size_t block, const Tensor& flat) const;
   Pending StartScatter(size_t block, const Tensor& flat, const Tensor& out);
   void StartCopiesSum(const Tensor& part);
+  void SumCopies(size_t block, const Tensor& part);
 
   // Up to ZeRO-1.
   void ReduceWhole(size_t block);
@@ -72,6 +74,7 @@ class ShardedGradients {
   TensorSums& tensor_sums_;
   ShardOptions options_;
   std::vector<std::vector<int64_t>> cuts_;
+  std::optional<CompressedSums> compressed_;  // none: sums are made of what there is
 
   Arena memory_;                    // whole gradients in the order of backward, or slots
   std::vector<int64_t> places_;     // of blocks in it

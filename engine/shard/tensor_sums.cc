@@ -38,6 +38,12 @@ void TensorSums::Reduce(Stream stream, Model& model, size_t block) {
   }
 }
 
+CommTraffic TensorSums::traffic() const {
+  CommTraffic total;
+  for (const auto& [size, part] : parts_) total += part->traffic();
+  return total;
+}
+
 absl::Status TensorSums::status() const {
   for (const auto& [size, part] : parts_) FTUNE_RETURN_IF_ERROR(part->status());
   return absl::OkStatus();

@@ -20,6 +20,7 @@ class TensorSums {
   // In place, on the block's whole flat gradient; waits.
   void Reduce(Stream stream, Model& model, size_t block);
   absl::Status status() const;
+  CommTraffic traffic() const;  // of groups that the mesh does not have
 
  private:
   // Of so many neighbours.

@@ -22,8 +22,10 @@ struct StepReport {
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double tokens_per_second = 0.0;
-  double flops_per_second = 0.0;  // useful work of all ranks; recomputation is not counted
-  MemoryUse memory;               // at the step's peak
+  double flops_per_second = 0.0;    // useful work of all ranks; recomputation is not counted
+  int64_t communication_bytes = 0;  // that this rank sent, with algorithms that send least
+  MemoryUse memory;                 // at the step's peak, of the rank that needs most
+  int memory_rank = 0;
 };
 
 // A step whose gradients overflowed: its data is used up, the weights are as they were.

@@ -19,6 +19,17 @@ T SumOver(Communicator& group, T value) {
   return sum.ok() ? *sum : value;
 }
 
+// That of the rank which needs most, and which that is.
+MemoryUse LargestOver(Communicator& world, const MemoryUse& own, int& rank) {
+  const int64_t greatest = world.AllReduce(own.total(), ReduceOp::kMax).value_or(own.total());
+  const int64_t claim = own.total() == greatest ? world.rank() : world.size();
+  rank = static_cast<int>(-world.AllReduce(-claim, ReduceOp::kMax).value_or(-world.rank()));
+  MemoryUse largest = own;
+  const Buffer buffer = {reinterpret_cast<std::byte*>(largest.bytes.data()), kCategories, DType::kI64, {}};
+  world.Run(Call::Broadcast(buffer, rank)).IgnoreError();
+  return largest;
+}
+
 absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_rate) {
   return UserError(
       ExitCode::kNotFinite,
@@ -90,6 +101,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     BeginTrace(done + 1);
     const double start = Timeline::Now();
     const double flops_before = backend_.work().useful_flops;
+    const int64_t sent_before = step_.shards().traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Timeline::Now() - start;
@@ -118,7 +130,8 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     if (output.overflow) {
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, seconds, wait, backend_.work().useful_flops - flops_before);
+      Report(done, input, output, seconds, wait, backend_.work().useful_flops - flops_before,
+             step_.shards().traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
@@ -154,7 +167,7 @@ StepInput Trainer::InputOf(StepBatches batches) const {
 }
 
 void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds,
-                     double wait, double flops) {
+                     double wait, double flops, int64_t sent) {
   StepReport report;
   report.step = done;
   report.total_steps = total_steps();
@@ -169,7 +182,8 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.flops_per_second = SumOver(step_.shards().mesh().world(), flops) / seconds;
-  report.memory = backend_.ledger().peak();
+  report.communication_bytes = sent;
+  report.memory = LargestOver(step_.shards().mesh().world(), backend_.ledger().peak(), report.memory_rank);
   observer_.OnStep(report);
 }
 

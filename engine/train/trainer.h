@@ -63,7 +63,7 @@ class Trainer {
                                                          TrainSummary& summary);
   StepInput InputOf(StepBatches batches) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
-              double flops);
+              double flops, int64_t sent);
   // Reports a step that overflowed; an error where there have been too many.
   absl::Status Skip(int64_t step, const StepOutput& output);
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.

@@ -47,6 +47,12 @@ struct CommSpan {
 struct CommTraffic {
   int64_t calls = 0;
   int64_t bytes = 0;  // sent by this rank with ring algorithms: an all-reduce 2 (n - 1) / n of its buffer
+
+  CommTraffic& operator+=(const CommTraffic& other) {
+    calls += other.calls;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 // Used by one thread, but for Abort and status.

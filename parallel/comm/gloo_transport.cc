@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/call_timeout.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
@@ -130,11 +131,11 @@ class GlooTransport final : public Transport {
     const uint64_t channel = ChannelOf(channel_, members, splits_[members]++);
     auto part = std::make_unique<GlooTransport>(link_, std::move(of_link),
                                                 static_cast<int>(place - members.begin()), channel);
-    part->set_timeout(timeout_);
+    part->timeout_ = timeout_;
     return part;
   }
 
-  void set_timeout(absl::Duration timeout) override { timeout_ = timeout; }
+  void set_timeout(absl::Duration timeout) override { timeout_->set(timeout); }
   void Abort(const absl::Status& status) override { link_->Fail(status); }
   absl::Status status() const override { return link_->status(); }
 
@@ -155,11 +156,11 @@ class GlooTransport final : public Transport {
   }
 
   absl::Status Await(const Call& call, GlooLink::Round& round) {
-    const std::optional<GlooFailure> failure = round.Wait(timeout_);
+    const std::optional<GlooFailure> failure = round.Wait(timeout_->get());
     if (!failure) return absl::OkStatus();
     switch (failure->kind) {
       case GlooFailure::Kind::kTimeout:
-        link_->Fail(TimeoutError(link_->name(failure->peer), call.signature(), timeout_));
+        link_->Fail(TimeoutError(link_->name(failure->peer), call.signature(), timeout_->get()));
         break;
       case GlooFailure::Kind::kClosed:
         link_->FailClosed(failure->peer);
@@ -415,7 +416,7 @@ class GlooTransport final : public Transport {
   std::vector<int> members_;
   int rank_;
   uint64_t channel_;
-  absl::Duration timeout_ = absl::InfiniteDuration();
+  std::shared_ptr<CallTimeout> timeout_ = std::make_shared<CallTimeout>();
   std::map<std::vector<int>, uint64_t> splits_;  // how often into these members
   std::vector<std::byte> messages_;
   SharedBytes scratch_;

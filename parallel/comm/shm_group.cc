@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/timeline.h"
 #include "parallel/comm/mismatch.h"
 
 namespace ftune {
@@ -27,8 +28,9 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShmGroup>> ShmGroup::Create(std::shared_ptr<ShmHost> host, uint64_t id,
-                                                           std::vector<int> members, absl::Duration timeout) {
-  std::unique_ptr<ShmGroup> group(new ShmGroup(std::move(host), id, std::move(members), timeout));
+                                                           std::vector<int> members,
+                                                           std::shared_ptr<CallTimeout> timeout) {
+  std::unique_ptr<ShmGroup> group(new ShmGroup(std::move(host), id, std::move(members), std::move(timeout)));
   const uint64_t region = id | kGroupBit;
   FTUNE_ASSIGN_OR_RETURN(std::shared_ptr<ShmMemory> own,
                          group->host_->Publish(region, ShmControl::Bytes(group->size()), group->members_));
@@ -45,12 +47,12 @@ absl::StatusOr<std::unique_ptr<ShmGroup>> ShmGroup::Create(std::shared_ptr<ShmHo
 }
 
 ShmGroup::ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members,
-                   absl::Duration timeout)
+                   std::shared_ptr<CallTimeout> timeout)
     : host_(std::move(host)),
       id_(id),
       members_(std::move(members)),
       rank_(static_cast<int>(std::find(members_.begin(), members_.end(), host_->rank()) - members_.begin())),
-      timeout_(timeout),
+      timeout_(std::move(timeout)),
       spins_(host_->size() <= sysconf(_SC_NPROCESSORS_ONLN)) {}
 
 ShmGroup::~ShmGroup() {
@@ -63,8 +65,6 @@ ShmGroup::~ShmGroup() {
 absl::Status ShmGroup::LeftError(int rank) const {
   return LostRankError(NameOf(rank), "it left while others still called it");
 }
-
-absl::Time ShmGroup::Deadline() const { return absl::Now() + std::min(timeout_, absl::Hours(24 * 365)); }
 
 void ShmGroup::Step() {
   own().progress.Post();
@@ -84,18 +84,19 @@ absl::Status ShmGroup::AwaitAll(const Call& call) {
 
 absl::Status ShmGroup::Await(ShmCounter& counter, uint32_t target, int rank, const Call& call) {
   if (counter.Reached(target) || (spins_ && counter.Spin(target, kSpin))) return absl::OkStatus();
-  const absl::Time deadline = Deadline();
+  // What this rank has waited, not what the clock says: a machine that was asleep has not waited.
+  absl::Duration waited;
+  const absl::Duration timeout = timeout_->get();
   while (true) {
     FTUNE_RETURN_IF_ERROR(host_->status());
     // Read before the counter: who left may have come first.
     const bool left = control(rank).left.load(std::memory_order_acquire);
     if (counter.Reached(target)) return absl::OkStatus();
     if (left) return Fail(LeftError(rank));
-    const absl::Duration time = deadline - absl::Now();
-    if (time <= absl::ZeroDuration()) {
-      return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout_));
-    }
-    counter.Sleep(target, std::min(time, kNap));
+    if (waited >= timeout) return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout));
+    const double before = Timeline::Now();
+    counter.Sleep(target, std::min(timeout - waited, kNap));
+    waited += std::min(absl::Seconds(Timeline::Now() - before), 2 * kNap);
   }
 }
 
@@ -118,10 +119,11 @@ ShmPlace ShmGroup::PlaceOf(const std::byte* data, int64_t bytes) const {
 }
 
 absl::StatusOr<std::shared_ptr<ShmMemory>> ShmGroup::Find(int rank, uint64_t memory, const Call& call) {
-  std::shared_ptr<ShmMemory> found = host_->Find(members_[rank], memory, Deadline());
+  std::shared_ptr<ShmMemory> found =
+      host_->Find(members_[rank], memory, absl::Now() + std::min(timeout_->get(), absl::Hours(24 * 365)));
   if (found) return found;
   if (host_->HasLeft(members_[rank])) return Fail(LeftError(rank));
-  return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout_));
+  return Fail(TimeoutError(NameOf(rank), Named(call.signature()), timeout_->get()));
 }
 
 absl::Status ShmGroup::Fail(const absl::Status& status) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parallel/comm/call.h"
+#include "parallel/comm/call_timeout.h"
 #include "parallel/comm/shm_host.h"
 #include "parallel/comm/shm_layout.h"
 
@@ -20,7 +21,8 @@ class ShmGroup {
  public:
   // `members`: of the host's ranks. `id` is the same on all members and no other group's. Waits for them.
   static absl::StatusOr<std::unique_ptr<ShmGroup>> Create(std::shared_ptr<ShmHost> host, uint64_t id,
-                                                          std::vector<int> members, absl::Duration timeout);
+                                                          std::vector<int> members,
+                                                          std::shared_ptr<CallTimeout> timeout);
   ~ShmGroup();
   ShmGroup(const ShmGroup&) = delete;
   ShmGroup& operator=(const ShmGroup&) = delete;
@@ -31,8 +33,7 @@ class ShmGroup {
   const std::vector<int>& members() const { return members_; }
   int NameOf(int rank) const { return host_->NameOf(members_[rank]); }
 
-  absl::Duration timeout() const { return timeout_; }
-  void set_timeout(absl::Duration timeout) { timeout_ = timeout; }
+  const std::shared_ptr<CallTimeout>& timeout() const { return timeout_; }
 
   ShmControl& control(int rank) const { return *reinterpret_cast<ShmControl*>(regions_[rank]->data()); }
   ShmControl& own() const { return control(rank_); }
@@ -60,8 +61,8 @@ class ShmGroup {
   uint64_t NextPart(const std::vector<int>& members);
 
  private:
-  ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members, absl::Duration timeout);
-  absl::Time Deadline() const;
+  ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members,
+           std::shared_ptr<CallTimeout> timeout);
   absl::Status LeftError(int rank) const;
   CallSignature Named(const CallSignature& signature) const;
 
@@ -69,7 +70,7 @@ class ShmGroup {
   uint64_t id_;
   std::vector<int> members_;
   int rank_;
-  absl::Duration timeout_;
+  std::shared_ptr<CallTimeout> timeout_;
   bool spins_;                                       // there is a core for each rank
   std::vector<std::shared_ptr<ShmMemory>> regions_;  // of each member
   uint32_t step_ = 0;

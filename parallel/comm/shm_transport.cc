@@ -35,7 +35,7 @@ class ShmTransport final : public Transport {
 
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
-  void set_timeout(absl::Duration timeout) override { group_->set_timeout(timeout); }
+  void set_timeout(absl::Duration timeout) override { group_->timeout()->set(timeout); }
   void Abort(const absl::Status& status) override { group_->host()->Abort(status); }
   absl::Status status() const override { return group_->host()->status(); }
   absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return group_->host()->Allocate(bytes); }
@@ -331,8 +331,9 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinSharedMemory(const ShmOptions& op
   FTUNE_ASSIGN_OR_RETURN(std::shared_ptr<ShmHost> host, ShmHost::Join(options));
   std::vector<int> all;
   for (int rank = 0; rank < options.size; ++rank) all.push_back(rank);
-  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<ShmGroup> world,
-                         ShmGroup::Create(std::move(host), 0, std::move(all), options.timeout));
+  FTUNE_ASSIGN_OR_RETURN(
+      std::unique_ptr<ShmGroup> world,
+      ShmGroup::Create(std::move(host), 0, std::move(all), std::make_shared<CallTimeout>(options.timeout)));
   return std::make_unique<ShmTransport>(std::move(world));
 }
 

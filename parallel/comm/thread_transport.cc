@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/call_timeout.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
@@ -156,12 +157,13 @@ class ThreadTransport final : public Transport {
   int size() const override { return group_->size(); }
 
   absl::Status Run(const Call& call) override {
-    if (call.kind == CallKind::kSend) return group_->Deliver(rank_, call.peer, call, true, timeout_);
-    if (call.kind == CallKind::kReceive) return group_->Deliver(call.peer, rank_, call, false, timeout_);
-    FTUNE_RETURN_IF_ERROR(group_->Meet(rank_, call, timeout_));
+    if (call.kind == CallKind::kSend) return group_->Deliver(rank_, call.peer, call, true, timeout_->get());
+    if (call.kind == CallKind::kReceive)
+      return group_->Deliver(call.peer, rank_, call, false, timeout_->get());
+    FTUNE_RETURN_IF_ERROR(group_->Meet(rank_, call, timeout_->get()));
     FTUNE_RETURN_IF_ERROR(Move(call));
     // Nobody's buffer may change before all have read it.
-    return group_->Barrier(rank_, call, timeout_);
+    return group_->Barrier(rank_, call, timeout_->get());
   }
 
   absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return AllocatePages(bytes); }
@@ -170,11 +172,11 @@ class ThreadTransport final : public Transport {
     const auto place = std::find(members.begin(), members.end(), rank_);
     auto part =
         std::make_unique<ThreadTransport>(group_->Part(members), static_cast<int>(place - members.begin()));
-    part->set_timeout(timeout_);
+    part->timeout_ = timeout_;
     return part;
   }
 
-  void set_timeout(absl::Duration timeout) override { timeout_ = timeout; }
+  void set_timeout(absl::Duration timeout) override { timeout_->set(timeout); }
   void Abort(const absl::Status& status) override { group_->Abort(status); }
   absl::Status status() const override { return group_->status(); }
 
@@ -229,7 +231,7 @@ class ThreadTransport final : public Transport {
       return buffer.data + BytesFor(buffer.dtype, offsets[share]);
     };
     ReduceFrom(call, offsets[rank_], counts[rank_], at(call.out, rank_));
-    FTUNE_RETURN_IF_ERROR(group_->Barrier(rank_, call, timeout_));
+    FTUNE_RETURN_IF_ERROR(group_->Barrier(rank_, call, timeout_->get()));
     for (int other = 0; other < size(); ++other) {
       if (other == rank_) continue;
       Copy(at(group_->call(other).out, other), call.in.dtype, counts[other], at(call.out, other));
@@ -255,7 +257,7 @@ class ThreadTransport final : public Transport {
 
   std::shared_ptr<ThreadGroup> group_;
   int rank_;
-  absl::Duration timeout_ = absl::InfiniteDuration();
+  std::shared_ptr<CallTimeout> timeout_ = std::make_shared<CallTimeout>();
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ class Transport {
   // A group of some of this one's ranks, in ascending order, of which this is one. Called by all its members.
   virtual absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) = 0;
 
-  // Of each wait within a call.
+  // Of each wait within a call, of this group's and of all that were and will be split off from it.
   virtual void set_timeout(absl::Duration timeout) = 0;
 
   // From any thread: this rank's calls fail with `status`, and so do those of the others, who are told. The

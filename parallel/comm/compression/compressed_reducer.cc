@@ -45,7 +45,7 @@ absl::Status CompressedReducer::ReduceScatter(std::span<const float> values,
   for (int r = 0; r < comm_.size(); ++r) {
     if (r == me) continue;
     work_.assign(values.begin() + offsets[r], values.begin() + offsets[r + 1]);
-    CompressOwing(work_, std::span(residuals.sent).subspan(offsets[r], counts[r]), out_.data() + out_at[r]);
+    CompressOwing(work_, residuals.sent.subspan(offsets[r], counts[r]), out_.data() + out_at[r]);
   }
   FTUNE_RETURN_IF_ERROR(comm_.Run(Call::AllToAll(Bytes(out_), out_bytes, Bytes(in_), in_bytes)));
   const std::vector<float> own(values.begin() + offsets[me],
@@ -84,7 +84,9 @@ absl::Status CompressedReducer::TakeOwed(std::span<float> share, const std::vect
                                          Residuals& residuals) {
   work_.resize(share.size());
   FTUNE_RETURN_IF_ERROR(comm_.Run(Call::ReduceScatter(Floats(residuals.sent), Floats(work_), counts)));
-  for (size_t i = 0; i < share.size(); ++i) share[i] += work_[i] + residuals.owned[i];
+  for (size_t i = 0; i < share.size(); ++i) {
+    share[i] += work_[i] + (residuals.owned.empty() ? 0.0f : residuals.owned[i]);
+  }
   std::fill(residuals.sent.begin(), residuals.sent.end(), 0.0f);
   std::fill(residuals.owned.begin(), residuals.owned.end(), 0.0f);
   return absl::OkStatus();

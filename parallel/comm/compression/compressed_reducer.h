@@ -19,11 +19,10 @@ namespace ftune {
 
 // What one flat buffer is still owed, as this rank knows of it. Element i is element i of the buffer,
 // whatever the mesh: summed over the ranks, the residuals are what the sums so far lack
-// (CompressedReducer::TakeOwed).
+// (CompressedReducer::TakeOwed). Not owned; zero at first.
 struct Residuals {
-  Residuals(int64_t count, int64_t owned_count) : sent(count, 0.0f), owned(owned_count, 0.0f) {}
-  std::vector<float> sent;   // of all elements: of what this rank gave
-  std::vector<float> owned;  // of this rank's share: of the sums that it told the others
+  std::span<float> sent;   // of all elements: of what this rank gave
+  std::span<float> owned;  // of this rank's share: of the sums that it told the others; empty: only scattered
 };
 
 class CompressedReducer {

@@ -56,6 +56,18 @@ std::vector<float> There(const Compressor& compressor, const std::vector<float>&
   return back;
 }
 
+struct OwnResiduals : Residuals {
+  OwnResiduals(int64_t count, int64_t owned_count) : sent_memory(count), owned_memory(owned_count) {
+    sent = sent_memory;
+    owned = owned_memory;
+  }
+  void Forget() {
+    std::fill(sent.begin(), sent.end(), 0.0f);
+    std::fill(owned.begin(), owned.end(), 0.0f);
+  }
+  std::vector<float> sent_memory, owned_memory;
+};
+
 TEST_CASE("compression: what a scheme may lose, and its bytes") {
   for (const int64_t count : {0, 1, 7, 255, 256, 257, 10'000}) {
     const std::vector<float> x = Values(count, 1);
@@ -138,7 +150,7 @@ TEST_CASE("compressed all-reduce: the same bits on all ranks, the bytes of the f
     RunRanks(kRanks, [&](Communicator& comm) {
       const int me = comm.rank();
       CompressedReducer reducer(comm, *compressor);
-      Residuals residuals(kCount, counts[me]);
+      OwnResiduals residuals(kCount, counts[me]);
       std::vector<double> wanted(kCount, 0.0), summed(kCount, 0.0);
       for (int r = 0; r < kRanks; ++r) {
         const std::vector<float> values = Values(kCount, r);
@@ -169,7 +181,7 @@ TEST_CASE("compressed all-reduce: the same bits on all ranks, the bytes of the f
       CHECK(late < early / 4);
       std::vector<float> owed(counts[me], 0.0f);
       CHECK(reducer.TakeOwed(owed, counts, residuals).ok());
-      CHECK(residuals.sent == std::vector<float>(kCount, 0.0f));
+      CHECK(residuals.sent_memory == std::vector<float>(kCount, 0.0f));
       double worst = 0;
       for (int64_t i = 0; i < counts[me]; ++i) {
         const int64_t at = Offsets(counts)[me] + i;
@@ -188,7 +200,7 @@ TEST_CASE("compressed reduce-scatter: the share that an all-reduce is made of, h
   RunRanks(2, [&](Communicator& comm) {
     const int me = comm.rank();
     CompressedReducer reducer(comm, *compressor);
-    Residuals residuals(1000, counts[me]);
+    OwnResiduals residuals(1000, counts[me]);
     const std::vector<float> x = Values(1000, me);
     std::vector<float> share(counts[me]);
     CHECK(reducer.ReduceScatter(x, counts, share, residuals).ok());
@@ -198,7 +210,7 @@ TEST_CASE("compressed reduce-scatter: the share that an all-reduce is made of, h
       const float sum = Value(begin + i) + Value(1'000'003 + begin + i);
       CHECK(std::abs(share[i] - sum) <= 1.001f / 254);
     }
-    CHECK(residuals.owned == std::vector<float>(counts[me], 0.0f));
+    CHECK(residuals.owned_memory == std::vector<float>(counts[me], 0.0f));
   });
 }
 
@@ -208,7 +220,7 @@ TEST_CASE("compressed all-reduce: a step that overflowed is not owed for ever") 
     RunRanks(2, [&](Communicator& comm) {
       CompressedReducer reducer(comm, *compressor);
       const std::vector<int64_t> counts = {256, 256};
-      Residuals residuals(512, 256);
+      OwnResiduals residuals(512, 256);
       std::vector<float> x(512, std::numeric_limits<float>::infinity());
       CHECK(reducer.AllReduce(x, counts, residuals).ok());
       CHECK(!std::isfinite(std::accumulate(x.begin(), x.end(), 0.0f)));
@@ -251,7 +263,7 @@ struct Descent {
     RunRanks(kRanks, [&](Communicator& comm) {
       const int me = comm.rank();
       const std::vector<int64_t> counts = EvenCounts(kColumns, kRanks);
-      Residuals residuals(kColumns, counts[me]);
+      OwnResiduals residuals(kColumns, counts[me]);
       std::vector<float> rows(kRows * kColumns);
       for (int i = 0; i < kRows * kColumns; ++i) rows[i] = Row(me, i / kColumns, i % kColumns);
       std::vector<double> w(kColumns, 0.0);
@@ -263,7 +275,7 @@ struct Descent {
           for (int c = 0; c < kColumns; ++c)
             gradient[c] += static_cast<float>(error) * rows[row * kColumns + c];
         }
-        if (!keeps) residuals = Residuals(kColumns, counts[me]);
+        if (!keeps) residuals.Forget();
         if (compressor) {
           CHECK(CompressedReducer(comm, *compressor).AllReduce(gradient, counts, residuals).ok());
         } else {
