@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/strings.h"
+
 namespace ftune {
 namespace {
 
@@ -18,6 +20,7 @@ double Timeline::Now() {
 }
 
 void Timeline::Add(TimeSpan span) {
+  if (!recording_) return;
   const std::lock_guard lock(mutex_);
   spans_.push_back(std::move(span));
 }
@@ -27,16 +30,30 @@ std::vector<TimeSpan> Timeline::Take() {
   return std::exchange(spans_, {});
 }
 
-nlohmann::json TraceEvents(const std::vector<TimeSpan>& spans, const std::vector<std::string>& lanes, int pid,
-                           const std::string& name, double origin) {
+TimeScope::TimeScope(Timeline* timeline, int lane, std::string_view name, int64_t number)
+    : timeline_(timeline != nullptr && timeline->recording() ? timeline : nullptr) {
+  if (timeline_ == nullptr) return;
+  span_ = {lane, std::string(name), Timeline::Now()};
+  if (number >= 0) StrAppend(span_.name, " ", number);
+}
+
+TimeScope::~TimeScope() {
+  if (timeline_ == nullptr) return;
+  span_.end = Timeline::Now();
+  timeline_->Add(std::move(span_));
+}
+
+nlohmann::json TraceEvents(const std::vector<TimeSpan>& spans, int pid, const std::string& name,
+                           double origin) {
   nlohmann::json events = nlohmann::json::array();
   events.push_back(NameEvent("process_name", pid, 0, name));
-  for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    events.push_back(NameEvent("thread_name", pid, static_cast<int>(lane), lanes[lane]));
+  for (size_t lane = 0; lane < kTimeLanes.size(); ++lane) {
+    events.push_back(NameEvent("thread_name", pid, static_cast<int>(lane), std::string(kTimeLanes[lane])));
   }
   for (const TimeSpan& span : spans) {
     events.push_back({{"ph", "X"},
                       {"name", span.name},
+                      {"cat", kTimeLanes[span.lane]},
                       {"pid", pid},
                       {"tid", span.lane},
                       {"ts", (span.begin - origin) * 1e6},

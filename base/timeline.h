@@ -2,12 +2,21 @@
 // (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event Format").
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ftune {
+
+// The lanes of a rank in training.
+enum TimeLane : int { kComputeLane, kWaitLane, kCommunicationLane, kStepLane };
+inline constexpr std::array<std::string_view, 4> kTimeLanes = {"compute", "wait for communication",
+                                                               "communication", "step"};
 
 // A stretch of time in one lane, in seconds on the steady clock.
 struct TimeSpan {
@@ -23,18 +32,36 @@ class Timeline {
   // Seconds on the clock of all spans.
   static double Now();
 
+  bool recording() const { return recording_; }
+  void set_recording(bool recording) { recording_ = recording; }
+  // Nothing where it does not record.
   void Add(TimeSpan span);
   // Those so far, which are then no longer here.
   std::vector<TimeSpan> Take();
 
  private:
+  std::atomic<bool> recording_ = false;
   std::mutex mutex_;
   std::vector<TimeSpan> spans_;
 };
 
-// Events of one process: `pid` and `name` are its own, `lanes` the names of lanes 0, 1, …. Times are
+// Adds the time for which it lives. Without a timeline, or one that records, it does nothing.
+class TimeScope {
+ public:
+  // The span's name is `name`, with `number` behind it where that is not negative.
+  TimeScope(Timeline* timeline, int lane, std::string_view name, int64_t number = -1);
+  ~TimeScope();
+  TimeScope(const TimeScope&) = delete;
+  TimeScope& operator=(const TimeScope&) = delete;
+
+ private:
+  Timeline* timeline_;
+  TimeSpan span_;
+};
+
+// Events of one process, which goes by `pid` and `name`; of each the category is its lane. Times are
 // microseconds from `origin`.
-nlohmann::json TraceEvents(const std::vector<TimeSpan>& spans, const std::vector<std::string>& lanes, int pid,
-                           const std::string& name, double origin);
+nlohmann::json TraceEvents(const std::vector<TimeSpan>& spans, int pid, const std::string& name,
+                           double origin);
 
 }  // namespace ftune

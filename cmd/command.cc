@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/strings.h"
 
 namespace ftune {
 
@@ -20,6 +22,10 @@ absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<Comm
                               "memory.activation_checkpointing: full, or use an adapter"});
   } catch (const std::filesystem::filesystem_error& error) {
     return DataError({.file = error.path1().string(), .message = error.code().message()});
+  } catch (const std::system_error& error) {  // of a thread that cannot be started
+    return UserError(ExitCode::kDoesNotFit,
+                     {.message = StrCat("the system refused a thread: ", error.code().message()),
+                      .hint = "raise its limits (ulimit -u, -v), or lower launch.threads"});
   }
 }
 

@@ -16,6 +16,7 @@ struct RunPaths {
 
   std::filesystem::path recipe() const { return folder / "recipe.yaml"; }
   std::filesystem::path log() const { return folder / "log.jsonl"; }
+  std::filesystem::path trace() const { return folder / "trace.json"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
   std::filesystem::path audit() const { return folder / "data" / "audit.json"; }

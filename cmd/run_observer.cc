@@ -23,6 +23,10 @@ void RunObserver::OnSkip(const SkipReport& report) {
   progress_.Skip(report);
 }
 
+absl::Status RunObserver::OnTrace(TraceReport report) {
+  return on_trace_ ? on_trace_(std::move(report)) : absl::OkStatus();
+}
+
 absl::Status RunObserver::OnEval(const EvalReport& report) {
   std::vector<PromptAnswer> answers;
   if (answers_) {

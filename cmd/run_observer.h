@@ -25,9 +25,13 @@ class RunObserver final : public TrainObserver {
   // Called once, when a step is done.
   void set_on_first_step(std::function<void()> on_first_step) { on_first_step_ = std::move(on_first_step); }
 
+  // Takes the timeline of a step.
+  void set_on_trace(std::function<absl::Status(TraceReport)> on_trace) { on_trace_ = std::move(on_trace); }
+
   void OnStep(const StepReport& report) override;
   void OnSkip(const SkipReport& report) override;
   absl::Status OnEval(const EvalReport& report) override;
+  absl::Status OnTrace(TraceReport report) override;
 
  private:
   void FirstStep();
@@ -37,6 +41,7 @@ class RunObserver final : public TrainObserver {
   Answers answers_;
   std::function<absl::Status(int64_t)> on_best_;
   std::function<void()> on_first_step_;
+  std::function<absl::Status(TraceReport)> on_trace_;
 };
 
 }  // namespace ftune

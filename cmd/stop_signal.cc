@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 
@@ -22,11 +23,18 @@ StopSignal::~StopSignal() {
 }
 
 void StopSignal::Wait() {
+  using Clock = std::chrono::steady_clock;
   constexpr timespec kPoll = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  constexpr std::chrono::milliseconds kTogether(500);
+  Clock::time_point first;
   while (!done_) {
     const int signal = sigtimedwait(&signals_, nullptr, &kPoll);
     if (signal <= 0) continue;
-    if (received_ != 0) _exit(128 + signal);
+    if (received_ != 0) {
+      if (Clock::now() - first < kTogether) continue;
+      _exit(128 + signal);
+    }
+    first = Clock::now();
     received_ = signal;
     if (!announces_) continue;
     std::fputs("\nftune: stopping after this microbatch, then saving; a second signal ends at once\n",

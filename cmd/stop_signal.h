@@ -1,4 +1,5 @@
 // SIGINT and SIGTERM as a request to stop at the next good moment; a second one ends the process at once.
+// What comes with the first, from one who signals a process and its whole group, say, is no second one.
 #pragma once
 
 #include <atomic>

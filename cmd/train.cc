@@ -76,7 +76,12 @@ absl::StatusOr<CommandResult> RunStarted(const TrainOptions& options, const Invo
 
 absl::StatusOr<CommandResult> Run(const TrainOptions& options, Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(const RankStart start, ReadRankStart());
-  if (!start.supervised) return RunStarted(options, invocation, start);
+  if (!start.supervised) {
+    absl::StatusOr<CommandResult> result = RunStarted(options, invocation, start);
+    // Of several ranks the first has the result.
+    if (result.ok() && start.environment && start.environment->rank != 0) invocation.json = false;
+    return result;
+  }
   // Who started this rank shows what became of it.
   const absl::StatusOr<CommandResult> result =
       RunGuarded([&] { return RunStarted(options, invocation, start); });

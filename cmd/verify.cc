@@ -1,7 +1,9 @@
 // ftune verify RECIPE: trains a few steps on one rank and on other meshes, and compares them.
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,10 @@
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/recipe/key_table.h"
+#include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/supervised_run.h"
+#include "cmd/train/train_checks.h"
 
 namespace ftune {
 namespace {
@@ -45,6 +49,7 @@ std::vector<std::string> OneRank() {
 // "tensor=2,zero=3" as overrides of a recipe.
 absl::StatusOr<std::vector<std::string>> MeshOverrides(const std::string& mesh) {
   std::vector<std::string> overrides;
+  std::set<std::string> keys;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(mesh, ','))) {
     const size_t equals = part.find('=');
     const std::string key = StrCat("parallel.", part.substr(0, equals));
@@ -54,6 +59,13 @@ absl::StatusOr<std::vector<std::string>> MeshOverrides(const std::string& mesh) 
            .key = kMeshFlag,
            .found = StrCat("'", part, "'"),
            .expected = "K=V with K a key of the recipe's `parallel`, as in tensor=2,data=2,zero=3"});
+    }
+    if (!keys.insert(key).second) {
+      return UsageError({.file = "command line",
+                         .key = kMeshFlag,
+                         .message = StrCat(part.substr(0, equals), " is there twice"),
+                         .found = StrCat("'", mesh, "'"),
+                         .hint = "another mesh is another --mesh"});
     }
     overrides.push_back(StrCat("parallel.", part));
   }
@@ -67,22 +79,29 @@ class Verification {
 
   absl::StatusOr<CommandResult> Run() {
     // All that can be wrong with a mesh is found before anything runs.
-    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe one, Open({}));
-    batch_ = StrCat("train.global_batch_size=", *one.recipe.train.global_batch_size);
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe own, OpenRecipe(options_.recipe, options_.overrides));
+    batch_ = StrCat("train.global_batch_size=", *own.recipe.train.global_batch_size);
+    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe one, Open({}));
+    const absl::StatusOr<ModelPlan> model_plan = ToModelPlan(one, HubProgress(invocation_.verbosity()));
+    if (!model_plan.ok()) return one.Placed(model_plan.status());
     std::vector<std::vector<std::string>> meshes;
     for (const std::string& mesh : options_.meshes) {
       FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, MeshOverrides(mesh));
-      FTUNE_RETURN_IF_ERROR(Open(overrides).status());
+      FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe loaded, Open(overrides));
+      const absl::Status splits = CheckModelSplits(loaded.recipe, *model_plan);
+      if (!splits.ok()) return loaded.Placed(splits);
       meshes.push_back(std::move(overrides));
     }
 
     FTUNE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
     folder_ = scratch.path();
-    progress_.Say(absl::StrFormat("one rank: %d steps", options_.steps));
-    FTUNE_RETURN_IF_ERROR(RunRanks({}, options_.steps).status());
+    progress_.Say(absl::StrFormat("steps on one rank: %d", options_.steps));
+    FTUNE_ASSIGN_OR_RETURN(const CommandResult left, RunRanks({}, options_.steps));
+    if (left.exit != 0) return left;  // by a signal
     CommandResult all{.json = {{"ok", true}, {"meshes", nlohmann::ordered_json::array()}}};
     for (size_t i = 0; i < meshes.size(); ++i) {
       FTUNE_ASSIGN_OR_RETURN(const CommandResult result, RunRanks(meshes[i], 0));
+      if (result.exit != 0) return result;
       nlohmann::ordered_json found = {{"mesh", options_.meshes[i]}};
       found.update(result.json);
       Show(found);
@@ -101,7 +120,7 @@ class Verification {
     std::vector<std::string> overrides = options_.overrides;
     const std::vector<std::string> one = OneRank();
     overrides.insert(overrides.end(), one.begin(), one.end());
-    if (!batch_.empty()) overrides.push_back(batch_);
+    overrides.push_back(batch_);
     overrides.insert(overrides.end(), mesh.begin(), mesh.end());
     if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / "run").string()));
     return overrides;
@@ -131,7 +150,10 @@ class Verification {
                 found["ok"].get<bool>() ? "agrees with one rank" : "DIFFERS from one rank");
     for (const char* kind : {"loss", "grad_norm", "gradient", "weights"}) {
       const nlohmann::ordered_json& measure = found[kind];
-      const double error = measure["error"], tolerance = measure["tolerance"];
+      // JSON has no infinity.
+      const double error = measure["error"].is_null() ? std::numeric_limits<double>::infinity()
+                                                      : measure["error"].get<double>();
+      const double tolerance = measure["tolerance"];
       std::printf("  %-7s %s: off by %.1e (%.1f epsilons), at most %.0e is right\n",
                   error <= tolerance ? "" : "WRONG", measure["name"].get<std::string>().c_str(), error,
                   error / kEpsilon, tolerance);
@@ -142,7 +164,7 @@ class Verification {
   const Options& options_;
   const Invocation& invocation_;
   Progress progress_;
-  std::string batch_;             // an override: every mesh has the batch of one rank
+  std::string batch_;             // an override: every mesh has the recipe's own batch
   std::filesystem::path folder_;  // of all that is left of runs
 };
 
@@ -158,8 +180,7 @@ void AddVerify(CLI::App& app, Invocation& invocation) {
       ->add_option(kMeshFlag, options->meshes,
                    "A mesh, as tensor=2,data=2,zero=3: keys of the recipe's `parallel`; may be repeated")
       ->required()
-      ->take_all()
-      ->expected(1);
+      ->allow_extra_args(false);
   command->add_option("--steps", options->steps, "Steps to compare")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
       ->capture_default_str();

@@ -393,7 +393,7 @@ void AddParallel(KeyTable& table) {
        MakeField("bucket_size", &S::bucket_size, SizeType(),
                  "Gradients that are reduced together while the backward pass runs."),
        MakeField("persistence_threshold", &S::persistence_threshold, IntType(0),
-                 "ZeRO 3: parameters of at most so many elements stay whole on every rank."),
+                 "ZeRO 3: blocks whose parameters all have fewer elements stay whole on every rank."),
        MakeField("sequence_parallel", &S::sequence_parallel, BoolType(),
                  "Share norms and residuals too; with tensor > 1."),
        MakeField("schedule", &S::schedule,
@@ -453,7 +453,10 @@ void AddLog(KeyTable& table) {
                  {"logging_steps"}),
        MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
        MakeField("hook", &S::hook, NullOr(TextType("a command")),
-                 "A command that is fed the lines of log.jsonl.")});
+                 "A command that is fed the lines of log.jsonl."),
+       MakeField("trace_step", &S::trace_step, NullOr(IntType(1)),
+                 "A step whose timeline is written, of all ranks: trace.json, for Chrome's trace viewer or "
+                 "Perfetto.")});
 }
 
 Type<std::vector<Host>> Hosts() {

@@ -258,6 +258,7 @@ struct LogSection {
   int64_t every = 1;
   bool tensorboard = false;
   std::optional<std::string> hook;
+  std::optional<int64_t> trace_step;
 
   bool operator==(const LogSection&) const = default;
 };

@@ -13,10 +13,12 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
+#include "cmd/train/rank_trace.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
 #include "engine/format/quantized_weights.h"
+#include "engine/model/tensor_split.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
@@ -36,8 +38,8 @@ nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const
                                   const MeshShape& mesh) {
   int64_t total = 0, trainable = 0;
   for (const Parameter* p : model.parameters()) {
-    total += p->size();
-    if (p->trainable) trainable += p->size();
+    total += p->global_size();
+    if (p->trainable) trainable += p->global_size();
   }
   return {{"parameters", total},
           {"trainable_parameters", trainable},
@@ -85,7 +87,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
-  stop_.emplace(/*announces=*/leads());  // before the device starts its threads
+  stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
   if (options_.lr_range_test) return TestLearningRates();
   if (options_.verify) return Verify();
@@ -102,8 +104,9 @@ absl::Status RankRun::JoinMesh() {
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),
                                              .recipe = CommonRecipe(recipe())}));
   }
+  if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
-  mesh_->set_timeout(seconds(launch.start_timeout));
+  SetTimeout(launch.start_timeout);
   if (mesh_->shape().ranks() > 1) DescribeMesh();
   if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {
     progress_.Say("parallel.zero has no effect with one rank of parallel.data");
@@ -114,6 +117,11 @@ absl::Status RankRun::JoinMesh() {
   return absl::OkStatus();
 }
 
+void RankRun::SetTimeout(double seconds) {
+  timeout_ = seconds;
+  mesh_->set_timeout(absl::Seconds(seconds));
+}
+
 void RankRun::DescribeMesh() {
   const MeshShape& shape = mesh_->shape();
   progress_.Say(StrCat("mesh: ", shape.ranks(), " ranks of ", *recipe().launch.threads,
@@ -121,6 +129,17 @@ void RankRun::DescribeMesh() {
   if (shape.ranks() <= kMostRanksShown) {
     progress_.Say(shape.Table(static_cast<int>(*recipe().launch.ranks_per_host)));
   }
+}
+
+void RankRun::WarnOfUnevenShares() {
+  const int tensor = mesh_->shape().tensor;
+  const TensorShares largest = LargestTensorShares(model_.model->config(), tensor);
+  if (largest.heads == 1.0 && largest.intermediate == 1.0) return;
+  progress_.Say(
+      absl::StrFormat("parallel.tensor: %d ranks share this model unevenly, and wait for the one with the "
+                      "most: it has %.0f %% "
+                      "more of the attention heads than the mean, and %.1f %% more of the intermediate size",
+                      tensor, 100.0 * (largest.heads - 1.0), 100.0 * (largest.intermediate - 1.0)));
 }
 
 absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
@@ -166,6 +185,7 @@ absl::Status RankRun::PrepareModel() {
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
   NameBase();
+  WarnOfUnevenShares();
   FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model));
   const std::optional<AddedTokens>& added = data_->run().added;
   if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));
@@ -235,10 +255,11 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   StreamedData* const stream = data_->stream();
   if (leads()) {
     FTUNE_RETURN_IF_ERROR(folder_->Clear());
+    // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
+    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(recipe())));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
-    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
     nlohmann::ordered_json facts =
         StartFacts(*model_.model, data_->steps().total, backend_->ledger().current(), mesh_->shape());
     facts.update(data_->Facts());
@@ -252,10 +273,19 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
   const bool keeps_best = recipe().train.early_stopping_patience.has_value();
   if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
-  observer.set_on_first_step([this] { mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout)); });
+  observer.set_on_trace(
+      [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
+  observer.set_on_first_step([this] { SetTimeout(recipe().launch.step_timeout); });
 
-  const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  options.trace_step = recipe().log.trace_step;
+  options.step.timeline = &timeline_;
   WarnOfWarmup(options.learning_rate);
+  if (options.trace_step.value_or(0) > data_->steps().total) {
+    progress_.Say(
+        absl::StrFormat("warning: log.trace_step is %d, but the run has %d steps: there will be no trace",
+                        *options.trace_step, data_->steps().total));
+  }
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
@@ -274,11 +304,12 @@ absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
 
 absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
-  mesh_->set_timeout(absl::Seconds(recipe().launch.start_timeout));
+  const double before = timeout_;
+  SetTimeout(recipe().launch.start_timeout);
   FTUNE_ASSIGN_OR_RETURN(saved_,
                          SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
   if (leads()) log_->Save(step, saved_);
-  mesh_->set_timeout(absl::Seconds(recipe().launch.step_timeout));
+  SetTimeout(before);
   return absl::OkStatus();
 }
 
@@ -329,15 +360,26 @@ absl::StatusOr<CommandResult> RankRun::Verify() {
   const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
   TrainStep step(*backend_, Stream(), *model_.model, *optimizer_, options.step, model_.shards.get());
   const std::unique_ptr<BatchSource> batches = data_->MakeBatches({});
-  const VerifyTrainer trainer = {*backend_, step, *model_.model, *batches, options.learning_rate};
+  const VerifyTrainer trainer = {.backend = *backend_,
+                                 .step = step,
+                                 .model = *model_.model,
+                                 .batches = *batches,
+                                 .learning_rate = options.learning_rate,
+                                 .stop = [this] { return stop_->received() != 0; }};
   const VerifyReference reference(options_.verify->reference);
+  absl::StatusOr<CommandResult> result = CommandResult{};
   if (options_.verify->steps > 0) {
-    FTUNE_RETURN_IF_ERROR(RunReference(trainer, options_.verify->steps, reference));
-    return CommandResult{};
+    const absl::Status left = RunReference(trainer, options_.verify->steps, reference);
+    if (!left.ok()) result = left;
+  } else {
+    const VerifyTolerances tolerances = VerifyTolerances::For(ToOptimizerOptions(recipe()).kind);
+    const absl::StatusOr<VerifyResult> found = RunComparison(trainer, reference, tolerances);
+    result =
+        found.ok() ? CommandResult{.json = ToJson(*found)} : absl::StatusOr<CommandResult>(found.status());
   }
-  const VerifyTolerances tolerances = VerifyTolerances::For(ToOptimizerOptions(recipe()).kind);
-  FTUNE_ASSIGN_OR_RETURN(const VerifyResult result, RunComparison(trainer, reference, tolerances));
-  return CommandResult{.json = ToJson(result)};
+  // Nothing is saved: a signal ends it as it ends any other command.
+  if (absl::IsCancelled(result.status())) return CommandResult{.exit = 128 + stop_->received()};
+  return result;
 }
 
 absl::StatusOr<CommandResult> RankRun::TestLearningRates() {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/timeline.h"
 #include "cmd/command.h"
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
@@ -50,7 +51,10 @@ class RankRun {
   absl::Status MakeOptimizer();
   absl::Status PrepareFolder();
   void NameBase();
+  // Of calls between the ranks.
+  void SetTimeout(double seconds);
   void DescribeMesh();
+  void WarnOfUnevenShares();
   std::string DescribeQuantized() const;
   void WarnOfWarmup(const LrOptions& rate);
 
@@ -70,7 +74,9 @@ class RankRun {
   Progress progress_;
   HubReporter hub_;
   RunPaths paths_;
+  Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
+  double timeout_ = 0.0;             // in force, seconds
   std::optional<RunFolder> folder_;  // of the rank that leads
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;

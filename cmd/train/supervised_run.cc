@@ -32,6 +32,11 @@ bool IsGood(int wait_status) {
   return WIFEXITED(wait_status) && (WEXITSTATUS(wait_status) == 0 || WEXITSTATUS(wait_status) == kPreempted);
 }
 
+// As a shell has it.
+int StatusOfShell(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
 // Whether the error says that another rank is to blame: then it is no first cause.
 bool BlamesAnother(const absl::Status& status, int rank) {
   const std::optional<ErrorDetail> detail = DetailOf(status);
@@ -152,10 +157,9 @@ absl::StatusOr<CommandResult> SupervisedRun::ResultOf(const std::vector<RankEnd>
     output.File(end.rank, error ? std::string(error->message()) : DescribeEnd(end.wait_status));
   }
   if (const RankEnd* cause = FirstCause(ends)) {
-    // A second signal, which ends a rank at once, is no fault of the rank.
+    // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
     const int by_signal = 128 + supervisor.signal();
-    if (supervisor.signal() != 0 && WIFEXITED(cause->wait_status) &&
-        WEXITSTATUS(cause->wait_status) == by_signal) {
+    if (supervisor.signal() != 0 && StatusOfShell(cause->wait_status) == by_signal) {
       return CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", by_signal}}, .exit = by_signal};
     }
     return ErrorOf(*cause, output);

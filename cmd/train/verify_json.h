@@ -7,6 +7,7 @@
 
 namespace ftune {
 
+// An error that is not finite is null.
 nlohmann::ordered_json ToJson(const VerifyResult& result);
 
 }  // namespace ftune

@@ -1,5 +1,6 @@
 #include "engine/model/tensor_split.h"
 
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -8,19 +9,38 @@
 namespace ftune {
 namespace {
 
-Section Queries(const ModelConfig& c) { return {.parts = c.num_heads, .part_size = c.head_dim}; }
+// Rows that stay together where shares of the intermediate size are uneven anyway, so that more quantised
+// weights can be cut: what NF4 quantises together, and GGUF's smaller blocks.
+constexpr int64_t kIntermediateGroup = 64;
+
+// Query heads that share a key/value head stay together as long as those are enough for all ranks; shares
+// then may be uneven. With fewer, ranks share key/value heads, and each has as many query heads.
+Section Queries(const ModelConfig& c, int tensor) {
+  if (tensor > c.num_kv_heads) return {.parts = c.num_heads, .part_size = c.head_dim};
+  return {.parts = c.num_kv_heads, .part_size = c.num_heads / c.num_kv_heads * c.head_dim};
+}
+
 Section Keys(const ModelConfig& c) {
   return {.parts = c.num_kv_heads, .part_size = c.head_dim, .replicated = true};
 }
-Section Intermediate(const ModelConfig& c) { return {.parts = c.intermediate_size}; }
 
-bool SharesKeys(const ModelConfig& c, int tensor) {
-  return c.num_kv_heads % tensor == 0 || tensor % c.num_kv_heads == 0;
+Section Intermediate(const ModelConfig& c, int tensor) {
+  const int64_t group =
+      c.intermediate_size % tensor == 0 ? 1 : std::gcd(c.intermediate_size, kIntermediateGroup);
+  if (c.intermediate_size / group < tensor) return {.parts = c.intermediate_size};
+  return {.parts = c.intermediate_size / group, .part_size = group};
+}
+
+bool SharesHeads(const ModelConfig& c, int tensor) {
+  return tensor <= c.num_kv_heads || (tensor % c.num_kv_heads == 0 && c.num_heads % tensor == 0);
 }
 
 bool CanSplit(const ModelConfig& c, int tensor) {
-  return c.num_heads % tensor == 0 && SharesKeys(c, tensor) && c.intermediate_size % tensor == 0 &&
-         c.vocab_size >= tensor;
+  return SharesHeads(c, tensor) && c.intermediate_size >= tensor && c.vocab_size >= tensor;
+}
+
+double LargestOverMean(const Dimension& dimension, int ranks) {
+  return static_cast<double>(dimension.largest_local_size()) * ranks / static_cast<double>(dimension.size());
 }
 
 }  // namespace
@@ -31,11 +51,11 @@ absl::Status CheckTensorSplit(const ModelConfig& c, int tensor) {
   for (int size = 1; size <= c.num_heads; ++size) {
     if (CanSplit(c, size)) sizes.push_back(size);
   }
-  const char* must = c.num_heads % tensor != 0 ? "attention heads must be a multiple of it"
-                     : !SharesKeys(c, tensor)
-                         ? "key/value heads must be a multiple of it, or it a multiple of them"
-                     : c.intermediate_size % tensor != 0 ? "intermediate_size must be a multiple of it"
-                                                         : "there must be as many tokens in the vocabulary";
+  const char* must =
+      !SharesHeads(c, tensor)
+          ? "it must be at most the key/value heads, or a multiple of them that divides the heads"
+      : c.intermediate_size < tensor ? "intermediate_size must be at least as large"
+                                     : "there must be as many tokens in the vocabulary";
   return UsageError(
       {.key = "parallel.tensor",
        .message = StrCat("the model cannot be split over ", tensor, " ranks: ", must, ". It has ",
@@ -46,22 +66,28 @@ absl::Status CheckTensorSplit(const ModelConfig& c, int tensor) {
        .hint = "use more ranks on parallel.data instead"});
 }
 
+TensorShares LargestTensorShares(const ModelConfig& c, int tensor) {
+  const AxisPosition first = {0, tensor};
+  return {.heads = LargestOverMean(QueryDimension(c, first), tensor),
+          .intermediate = LargestOverMean(IntermediateDimension(c, first), tensor)};
+}
+
 Dimension QueryDimension(const ModelConfig& c, const AxisPosition& position) {
-  return {{Queries(c)}, position};
+  return {{Queries(c, position.size)}, position};
 }
 
 Dimension KeyDimension(const ModelConfig& c, const AxisPosition& position) { return {{Keys(c)}, position}; }
 
 Dimension QkvDimension(const ModelConfig& c, const AxisPosition& position) {
-  return {{Queries(c), Keys(c), Keys(c)}, position};
+  return {{Queries(c, position.size), Keys(c), Keys(c)}, position};
 }
 
 Dimension IntermediateDimension(const ModelConfig& c, const AxisPosition& position) {
-  return {{Intermediate(c)}, position};
+  return {{Intermediate(c, position.size)}, position};
 }
 
 Dimension GateUpDimension(const ModelConfig& c, const AxisPosition& position) {
-  return {{Intermediate(c), Intermediate(c)}, position};
+  return {{Intermediate(c, position.size), Intermediate(c, position.size)}, position};
 }
 
 Dimension VocabularyDimension(const ModelConfig& c, const AxisPosition& position) {

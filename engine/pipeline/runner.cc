@@ -95,6 +95,7 @@ Tensor Runner::ForwardBlock(size_t block, const Context& context, const Tensor& 
   auto& blocks = model_.blocks();
   const bool head = block + 1 == blocks.size();
   const BlockUse use(model_.hooks(), block, head ? std::nullopt : std::optional(block + 1));
+  const TimeScope time(timeline_, kComputeLane, "forward of block", static_cast<int64_t>(block));
   if (refresh) blocks[block]->Refresh(backend_, stream_);
   // The head makes its gradients in forward.
   if (head && saved != nullptr && context.training) model_.hooks().BeforeGradients(block);
@@ -124,6 +125,7 @@ void Runner::Backward(InFlight& flight, const Context& context, bool with_weight
     if (before_block) before_block();
     std::optional<BlockUse> use;
     if (blocks[i]->backward_reads_values()) use.emplace(model_.hooks(), i, NextInBackward(i));
+    const TimeScope time(timeline_, kComputeLane, "backward of block", static_cast<int64_t>(i));
     if (Recomputed(i)) {
       RecomputeScope recompute(backend_);
       blocks[i]->Forward(context, flight.inputs[i], &flight.saved[i], false);
@@ -141,6 +143,7 @@ void Runner::BackwardWeight(InFlight& flight, const Context& context, bool last)
   auto& blocks = model_.blocks();
   for (size_t i = blocks.size(); i-- > 0;) {
     if (!blocks[i]->store().has_trainable() || model_.hooks().failed()) continue;
+    const TimeScope time(timeline_, kComputeLane, "weight gradients of block", static_cast<int64_t>(i));
     model_.hooks().BeforeGradients(i);
     blocks[i]->BackwardWeight(context, flight.saved[i]);
     model_.hooks().AfterGradients(i, last);

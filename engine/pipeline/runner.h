@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/timeline.h"
 #include "data/loader/batch.h"
 #include "engine/model/model.h"
 #include "parallel/schedule/schedule.h"
@@ -44,6 +45,9 @@ class Runner {
            const StepCoordinates& coordinates, const std::function<bool()>& stop,
            const std::function<void()>& before_block = nullptr);
 
+  // Shows each block's work in `timeline`, which outlives the runner; null: nowhere.
+  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
+
   // Adds the token losses of `batch` to `loss`, without gradients.
   void Evaluate(const Batch& batch, const Tensor& loss);
 
@@ -72,6 +76,7 @@ class Runner {
   Stream stream_;
   Model& model_;
   RecomputePolicy recompute_;
+  Timeline* timeline_ = nullptr;
   std::vector<bool> trainable_before_;  // a block's input gradient is needed
 };
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "base/timeline.h"
 #include "engine/tensor/ledger.h"
 
 namespace ftune {
@@ -42,6 +44,13 @@ struct EvalReport {
   double seconds = 0.0;
 };
 
+// What this rank did in a step, on Timeline::Now's clock.
+struct TraceReport {
+  int64_t step = 0;
+  double start = 0.0;  // when the ranks began it together
+  std::vector<TimeSpan> spans;
+};
+
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
@@ -49,6 +58,8 @@ class TrainObserver {
   virtual void OnSkip(const SkipReport& report) = 0;
   // An error ends the run.
   virtual absl::Status OnEval(const EvalReport& report) = 0;
+  // On all ranks alike. An error ends the run.
+  virtual absl::Status OnTrace(TraceReport) { return absl::OkStatus(); }
 };
 
 }  // namespace ftune

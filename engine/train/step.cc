@@ -69,6 +69,7 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
   if (scaler_) scaler_->Update(output.overflow);
   if (!finite) return output;
 
+  const TimeScope time(options_.timeline, kComputeLane, "update");
   if (input.before_update) FTUNE_RETURN_IF_ERROR(input.before_update());
   FTUNE_RETURN_IF_ERROR(optimizer_.Step(backend_, stream_, input.learning_rate, gradient_scale_));
   shards_->PublishValues();

@@ -40,6 +40,7 @@ class TrainStep {
     float label_smoothing = 0.0f;
     float neftune_alpha = 0.0f;  // 0: no noise on the embeddings
     RecomputePolicy recompute;
+    Timeline* timeline = nullptr;                  // outlives the step; what it does is shown there
     std::optional<LossScalerOptions> loss_scaler;  // none: gradients are computed as they are
   };
 

@@ -1,6 +1,5 @@
 #include "engine/train/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -8,13 +7,10 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "base/timeline.h"
 
 namespace ftune {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Over a group's ranks; where it has failed, which the next step finds, this rank's own.
 template <class T>
@@ -58,7 +54,9 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      step_(backend, stream, model, optimizer, options.step, shards) {}
+      step_(backend, stream, model, optimizer, options.step, shards) {
+  step_.runner().set_timeline(options.step.timeline);
+}
 
 absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
   absl::StatusOr<TrainSummary> summary = RunSteps(stop);
@@ -89,18 +87,21 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
   while (done < total_steps()) {
-    const double start = Now();
+    BeginTrace(done + 1);
+    const double start = Timeline::Now();
     const double flops_before = backend_.work().useful_flops;
     const int64_t sent_before = step_.shards().traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
-    const double wait = Now() - start;
+    const double wait = Timeline::Now() - start;
     if (!batches) break;
     const DataPosition next = batches->next;
     const double epoch = batches->epoch;
     const StepInput input = InputOf(*std::move(batches));
 
     FTUNE_ASSIGN_OR_RETURN(const StepOutput output, step_.Run(input, stop));
+    const double seconds = Timeline::Now() - start;
+    FTUNE_RETURN_IF_ERROR(EndTrace(start, wait, input.step));
     if (!output.completed) {
       summary.stopped = true;
       return summary;
@@ -118,7 +119,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     if (output.overflow) {
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, Now() - start, wait, backend_.work().useful_flops - flops_before,
+      Report(done, input, output, seconds, wait, backend_.work().useful_flops - flops_before,
              step_.shards().traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
@@ -175,6 +176,21 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   observer_.OnStep(report);
 }
 
+void Trainer::BeginTrace(int64_t step) {
+  if (options_.trace_step != step) return;
+  step_.shards().AgreeOn(0);  // so that times of several hosts, whose clocks differ, have one beginning
+  options_.step.timeline->set_recording(true);
+}
+
+absl::Status Trainer::EndTrace(double start, double wait, int64_t step) {
+  if (options_.trace_step != step) return absl::OkStatus();
+  Timeline& timeline = *options_.step.timeline;
+  timeline.Add({kStepLane, "step", start, Timeline::Now()});
+  timeline.Add({kStepLane, "data", start, start + wait});
+  timeline.set_recording(false);
+  return observer_.OnTrace({.step = step, .start = start, .spans = timeline.Take()});
+}
+
 bool Trainer::EvaluationDue(int64_t done) const {
   if (evaluation_ == nullptr) return false;
   if (done == total_steps()) return true;
@@ -186,7 +202,7 @@ bool Trainer::OutOfPatience() const {
 }
 
 absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
-  const double start = Now();
+  const double start = Timeline::Now();
   const EvalResult result =
       EvaluateModel(backend_, stream_, step_.runner(), step_.shards(), *evaluation_, stop);
   FTUNE_RETURN_IF_ERROR(step_.shards().status());
@@ -210,7 +226,7 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
                            .loss = result.loss,
                            .tokens = result.tokens,
                            .best = best,
-                           .seconds = Now() - start});
+                           .seconds = Timeline::Now() - start});
 }
 
 EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelShards& shards,

@@ -24,6 +24,7 @@ struct TrainerOptions {
   // Stop after so many evaluations in a row that are not the best so far.
   std::optional<int64_t> early_stopping_patience;
   int64_t report_every = 1;
+  std::optional<int64_t> trace_step;  // whose timeline (of `step`, which has one then) is reported
 };
 
 struct TrainSummary {
@@ -68,6 +69,9 @@ class Trainer {
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
   absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
   bool OutOfPatience() const;
+  // Begins to record, all ranks at once, where the step is the one to be traced.
+  void BeginTrace(int64_t step);
+  absl::Status EndTrace(double start, double wait, int64_t step);
   bool EvaluationDue(int64_t done) const;
   int64_t total_steps() const { return options_.learning_rate.total_steps; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -37,7 +38,8 @@ absl::StatusOr<std::vector<VerifyStep>> RunSteps(const VerifyTrainer& trainer, i
         .trained_tokens = batches->trained_tokens,
         .learning_rate = static_cast<float>(LearningRate(trainer.learning_rate, batches->next.step - 1))};
     if (done.empty()) input.before_update = on_gradients;
-    FTUNE_ASSIGN_OR_RETURN(const StepOutput output, trainer.step.Run(input, [] { return false; }));
+    FTUNE_ASSIGN_OR_RETURN(const StepOutput output, trainer.step.Run(input, trainer.stop));
+    if (!output.completed) return absl::CancelledError("stopped");
     done.push_back({output.loss, output.grad_norm});
   }
   return done;
@@ -70,14 +72,21 @@ VerifyMeasure MeasureWeights(const std::vector<TensorDifference>& differences,
           tolerances.weights};
 }
 
-// Of several numbers of steps the worst.
-VerifyMeasure MeasureSteps(std::string_view what, double VerifyStep::*number,
-                           const std::vector<VerifyStep>& steps, const std::vector<VerifyStep>& expected,
-                           const VerifyTolerances& tolerances) {
+// Of several numbers of steps the worst, of whichever rank.
+absl::StatusOr<VerifyMeasure> MeasureSteps(std::string_view what, double VerifyStep::*number,
+                                           const std::vector<VerifyStep>& steps,
+                                           const std::vector<VerifyStep>& expected,
+                                           const VerifyTolerances& tolerances, Communicator& world) {
+  std::vector<double> errors;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    errors.push_back(RelativeError(steps[i].*number, expected[i].*number));
+  }
+  FTUNE_RETURN_IF_ERROR(world.Run(Call::AllReduce(
+      {reinterpret_cast<std::byte*>(errors.data()), std::ssize(errors), DType::kF64, Stream()},
+      ReduceOp::kMax)));
   VerifyMeasure worst = {std::string(what), 0.0, tolerances.gradient};
   for (size_t i = 0; i < steps.size(); ++i) {
-    const VerifyMeasure measure = {StrCat(what, " of step ", i + 1),
-                                   RelativeError(steps[i].*number, expected[i].*number),
+    const VerifyMeasure measure = {StrCat(what, " of step ", i + 1), errors[i],
                                    i == 0 ? tolerances.gradient : tolerances.loss};
     if (i == 0 || measure.error * worst.tolerance > worst.error * measure.tolerance) worst = measure;
   }
@@ -118,6 +127,14 @@ absl::Status RunReference(const VerifyTrainer& trainer, int64_t steps, const Ver
     return WriteReference(trainer.backend, OwnedGradients(trainer.model), reference.gradients());
   };
   FTUNE_ASSIGN_OR_RETURN(const std::vector<VerifyStep> done, RunSteps(trainer, steps, write_gradients));
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (std::isfinite(done[i].loss) && std::isfinite(done[i].grad_norm)) continue;
+    return UserError(ExitCode::kNotFinite,
+                     {.key = StrCat("step ", i + 1, " on one rank"),
+                      .message = "there is nothing to compare with",
+                      .found = StrCat("loss ", done[i].loss, ", gradient norm ", done[i].grad_norm),
+                      .expected = "finite numbers"});
+  }
   FTUNE_RETURN_IF_ERROR(WriteReference(trainer.backend, OwnedValues(trainer.model), reference.weights()));
   return reference.WriteSteps(done);
 }
@@ -131,16 +148,24 @@ absl::StatusOr<VerifyResult> RunComparison(const VerifyTrainer& trainer, const V
   using Differences = std::vector<TensorDifference>;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<VerifyStep> expected, reference.ReadSteps());
   FTUNE_ASSIGN_OR_RETURN(const Differences start, compare(OwnedValues(trainer.model), reference.start()));
+  // What is computed from weights when an adapter begins (DoRA's norms) is rounded as the slices are.
+  constexpr double kComputed = 1e-6;
   const WorstTensor unlike = WorstOf(start);
-  if (unlike.error > 0.0) {
+  if (unlike.error > kComputed) {
     return DataError({.key = unlike.name,
                       .message = "the weights before the first step are not those of one rank",
                       .found = StrCat("a relative difference of ", unlike.error)});
   }
 
-  Differences gradients;
+  // Stays as it is where the first step has nothing finite, and no gradients are seen.
+  VerifyMeasure gradient = {"gradients, which are not finite", std::numeric_limits<double>::infinity(),
+                            tolerances.gradient};
   const auto compare_gradients = [&]() -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(gradients, compare(OwnedGradients(trainer.model), reference.gradients()));
+    FTUNE_ASSIGN_OR_RETURN(const Differences differences,
+                           compare(OwnedGradients(trainer.model), reference.gradients()));
+    const WorstTensor worst = WorstOf(differences);
+    gradient.what = StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name);
+    gradient.error = worst.error;
     return absl::OkStatus();
   };
   FTUNE_ASSIGN_OR_RETURN(const std::vector<VerifyStep> steps,
@@ -149,13 +174,14 @@ absl::StatusOr<VerifyResult> RunComparison(const VerifyTrainer& trainer, const V
   // How far one rank went: of its end from its start, which every rank can tell by the files alone.
   FTUNE_ASSIGN_OR_RETURN(const Differences moved, DifferencesOfFiles(reference.weights(), reference.start()));
 
-  const WorstTensor worst = WorstOf(gradients);
-  return VerifyResult{
-      .loss = MeasureSteps("loss", &VerifyStep::loss, steps, expected, tolerances),
-      .grad_norm = MeasureSteps("gradient norm", &VerifyStep::grad_norm, steps, expected, tolerances),
-      .gradient = {StrCat("gradient of ", worst.name.empty() ? "all parameters" : worst.name), worst.error,
-                   tolerances.gradient},
-      .weights = MeasureWeights(weights, moved, tolerances)};
+  FTUNE_ASSIGN_OR_RETURN(VerifyMeasure loss,
+                         MeasureSteps("loss", &VerifyStep::loss, steps, expected, tolerances, world));
+  FTUNE_ASSIGN_OR_RETURN(VerifyMeasure grad_norm, MeasureSteps("gradient norm", &VerifyStep::grad_norm, steps,
+                                                               expected, tolerances, world));
+  return VerifyResult{.loss = std::move(loss),
+                      .grad_norm = std::move(grad_norm),
+                      .gradient = std::move(gradient),
+                      .weights = MeasureWeights(weights, moved, tolerances)};
 }
 
 }  // namespace ftune

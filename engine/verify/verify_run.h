@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ struct VerifyTrainer {
   Model& model;
   BatchSource& batches;
   const LrOptions& learning_rate;
+  std::function<bool()> stop;  // says that nobody wants to know any more: the run is then a Cancelled error
 };
 
 // `steps` steps on one rank.

@@ -105,7 +105,9 @@ absl::StatusOr<int64_t> Communicator::AllReduce(int64_t value, ReduceOp op) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(const std::vector<int>& members) {
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, transport_->Split(members));
-  return std::make_unique<Communicator>(std::move(part));
+  auto group = std::make_unique<Communicator>(std::move(part));
+  group->set_observer(observer_);
+  return group;
 }
 
 std::unique_ptr<Communicator> MakeSingleCommunicator() {

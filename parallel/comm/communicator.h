@@ -84,7 +84,8 @@ class Communicator {
   absl::Status status() const { return transport_->status(); }
 
   const CommTraffic& traffic() const { return traffic_; }
-  // Told of each call that ran and of each wait, in the thread that did it. Set while nothing is started.
+  // Told of each call that ran and of each wait, in the thread that did it. Set while nothing is started;
+  // groups that are split off later have it too.
   using Observer = std::function<void(const CommSpan&)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 

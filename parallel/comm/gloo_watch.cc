@@ -59,9 +59,7 @@ void GlooWatch::Leave() {
 
 std::string GlooWatch::KeyOf(int rank) const { return StrCat(options_.prefix, "/word/", rank); }
 
-absl::Status GlooWatch::Enter() {
-  return options_.store->Set(KeyOf(options_.rank), std::string(1, kAlive));
-}
+absl::Status GlooWatch::Enter() { return options_.store->Set(KeyOf(options_.rank), std::string(1, kAlive)); }
 
 void GlooWatch::Start(std::function<void(const absl::Status&)> failed) {
   // Signals are for the threads that were there before.
@@ -112,10 +110,10 @@ absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {
     peer.silent = *word == peer.word ? peer.silent + since : absl::ZeroDuration();
     peer.word = *std::move(word);
     if (peer.silent > options_.heartbeat_timeout) {
-      return LostRankError(options_.names[rank],
-                           StrCat("nothing was heard of its process for ",
-                                  absl::FormatDuration(options_.heartbeat_timeout),
-                                  ": it is stopped, or its host cannot be reached or is overloaded"));
+      return LostRankError(
+          options_.names[rank],
+          StrCat("nothing was heard of its process for ", absl::FormatDuration(options_.heartbeat_timeout),
+                 ": it is stopped, or its host cannot be reached or is overloaded"));
     }
   }
   return Judge(answer, since);

@@ -226,10 +226,10 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
   FTUNE_ASSIGN_OR_RETURN(const std::string name,
                          NameRun(*store->client, environment.rank, options.start_timeout));
   World world{.host_of_rank = NumberHosts(ranks)};
-  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                         JoinHosts(options, store, world.host_of_rank,
-                                   ReachableAddress(ranks, environment.rank), name,
-                                   std::max(deadline - absl::Now(), absl::Seconds(1))));
+  FTUNE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Transport> transport,
+      JoinHosts(options, store, world.host_of_rank, ReachableAddress(ranks, environment.rank), name,
+                std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
   return world;
 }

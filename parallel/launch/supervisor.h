@@ -27,7 +27,7 @@ struct SupervisorOptions {
   // Exit statuses that are no failure.
   std::vector<int> good = {0};
   // What the others have, when one has failed, to find out and say so; then they get SIGTERM.
-  absl::Duration until_term = absl::Seconds(4);
+  absl::Duration until_term = absl::Seconds(2);
   // After SIGTERM; then they get SIGKILL.
   absl::Duration until_kill = absl::Seconds(5);
 };

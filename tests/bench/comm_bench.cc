@@ -20,15 +20,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/scratch_folder.h"
 #include "base/strings.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/gloo_transport.h"
 #include "parallel/comm/shm_transport.h"
+#include "tests/unit/parallel/folder_store.h"
 
 namespace ftune {
 namespace {
@@ -171,7 +175,7 @@ class Bench {
 
 constexpr int64_t kSizes[] = {int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20, int64_t{256} << 20};
 
-void RunRank(int rank, int ranks, const Neighbours& neighbours) {
+void RunRank(int rank, int ranks, const Neighbours& neighbours, const std::filesystem::path& store) {
   // As ftune pins its ranks.
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -185,7 +189,14 @@ void RunRank(int rank, int ranks, const Neighbours& neighbours) {
   if (rank == 0) {
     std::printf("%d ranks  all_reduce of a number: shm %.1f us\n", ranks, (Now() - begin) / kCalls * 1e6);
   }
-  Bench bench(shm, neighbours, {{"shm", &shm, true}, {"shm, heap buffers", &shm, false}});
+  Communicator gloo(Must(JoinGloo({.rank = rank,
+                                   .size = ranks,
+                                   .store = std::make_shared<FolderStore>(store),
+                                   .prefix = StrCat("comm_bench-", ranks, "/"),
+                                   .address = "127.0.0.1",
+                                   .timeout = absl::Minutes(5)})));
+  Bench bench(shm, neighbours,
+              {{"shm", &shm, true}, {"shm, heap buffers", &shm, false}, {"gloo, loopback", &gloo, true}});
   for (const int64_t bytes : kSizes) bench.Run(bytes);
 }
 
@@ -194,13 +205,15 @@ int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
   if (sizes.empty()) sizes = {2, 4};
   bool ok = true;
+  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Create();
+  if (!folder.ok()) return 1;
   for (const int ranks : sizes) {
     const Neighbours neighbours(ranks,
                                 static_cast<int64_t>(kMostTouched / 2 * kSizes[std::size(kSizes) - 1]));
     for (int rank = 0; rank < ranks; ++rank) {
       std::fflush(stdout);
       if (fork() != 0) continue;
-      RunRank(rank, ranks, neighbours);
+      RunRank(rank, ranks, neighbours, folder->path());
       std::fflush(stdout);
       _exit(0);
     }

@@ -53,7 +53,7 @@ def exposed(trace):
         step, waited = ranks.get(event["pid"], (0.0, 0.0))
         if event["name"] == "step":
             step += event["dur"] / 1e6
-        elif event.get("cat") == "wait":
+        elif event["cat"] == "wait for communication":
             waited += event["dur"] / 1e6
         ranks[event["pid"]] = step, waited
     return ranks
@@ -84,7 +84,7 @@ def main():
             done = measure.run([arguments.ftune, "train", recipe, f"output_dir={run}", "--quiet", *MESHES[name]],
                                run / "log.jsonl", output=folder / "output.txt")
             speeds[name].append(done.tokens_per_second)
-            for trace in run.glob("trace-*.json"):
+            for trace in run.glob("trace.json"):
                 waits[name] += [waited / step for step, waited in exposed(trace).values()]
             shutil.rmtree(run)
     for name in names:

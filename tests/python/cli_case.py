@@ -1,9 +1,13 @@
 """A folder in which a test runs the ftune binary as a user does, and what all such tests share."""
 
 import argparse
+import array
 import json
+import math
 import os
+import random
 import shutil
+import struct
 import subprocess
 import traceback
 from pathlib import Path
@@ -66,6 +70,45 @@ def model_copy(case, name="model"):
     folder = case.folder / name
     shutil.copytree(TINY, folder)
     return folder
+
+
+def random_model(folder, **config):
+    """A model like the tiny one, of other sizes, with random weights."""
+    shutil.copytree(TINY, folder)
+    edit_json(folder / "config.json", lambda c: c.update(config))
+    c = json.loads((folder / "config.json").read_text())
+    hidden, inner = c["hidden_size"], c["intermediate_size"]
+    query, key = (c[name] * c["head_dim"] for name in ("num_attention_heads", "num_key_value_heads"))
+    shapes = {"model.embed_tokens": [c["vocab_size"], hidden], "model.norm": [hidden]}
+    for i in range(c["num_hidden_layers"]):
+        shapes |= {f"model.layers.{i}.{name}": shape for name, shape in {
+            "input_layernorm": [hidden], "post_attention_layernorm": [hidden],
+            "self_attn.q_proj": [query, hidden], "self_attn.k_proj": [key, hidden], "self_attn.v_proj": [key, hidden],
+            "self_attn.o_proj": [hidden, query], "mlp.gate_proj": [inner, hidden], "mlp.up_proj": [inner, hidden],
+            "mlp.down_proj": [hidden, inner]}.items()}
+    draw = random.Random(1)
+    some = array.array("f", [draw.gauss(0, 0.05) for _ in range(7919)])  # a prime: no row is like another
+    header, values = {}, array.array("f")
+    for name, shape in shapes.items():
+        count, begin = math.prod(shape), 4 * len(values)
+        values.extend([1.0] * count if "norm" in name else (some * (count // len(some) + 1))[:count])
+        header[f"{name}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, 4 * len(values)]}
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + values.tobytes())
+
+
+def tensors(path):
+    """→ the values of each tensor of a safetensors file in fp32."""
+    content = path.read_bytes()
+    data = 8 + struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:data])
+    header.pop("__metadata__", None)
+    found = {}
+    for name, entry in header.items():
+        assert entry["dtype"] == "F32", entry
+        begin, end = entry["data_offsets"]
+        found[name] = array.array("f", content[data + begin:data + end])
+    return found
 
 
 def edit_json(path, change):

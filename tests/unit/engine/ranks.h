@@ -73,8 +73,13 @@ struct RunPlan {
   float learning_rate = 0.05f;
   // The microbatch of a step, of all those of the global batch.
   std::function<Batch(int step, int microbatch)> batch;
-  WrapTransport wrap = nullptr;
 };
+
+inline TinyOptions Sgd() {
+  TinyOptions options;
+  options.optimizer = {.kind = OptimizerKind::kSgd, .momentum = 0.9f, .weight_decay = 0.1f};
+  return options;
+}
 
 // Trained tokens differ from microbatch to microbatch; the last ones of the last step are empty.
 inline Batch UnevenBatch(int step, int microbatch, int steps, int microbatches) {
@@ -110,51 +115,78 @@ inline RunResult TrainOnRanks(const RunPlan& plan) {
   RunResult result;
   std::vector<WholeBlock> gradients, values;
   std::mutex mutex;
-  RunRanks(
-      {.data = plan.data},
-      [&](Mesh& mesh) {
-        const auto backend = MakeCpu();
-        TinyTrainer trainer(*backend, plan.options, {}, &mesh);
-        const int rank = mesh.Coordinate(MeshAxis::kData);
-        std::vector<StepOutput> steps;
-        for (int step = 1; step <= plan.steps; ++step) {
-          int64_t trained = 0;
-          std::vector<Batch> own;
-          for (int m = 0; m < microbatches; ++m) {
-            Batch batch = plan.batch(step, m);
-            trained += batch.trained_tokens;
-            if (m % plan.data == rank) own.push_back(std::move(batch));
-          }
-          steps.push_back(trainer.RunOf(trained, own, step, plan.learning_rate));
-        }
-        auto& blocks = trainer.model->blocks();
-        const std::lock_guard lock(mutex);
-        gradients.resize(blocks.size());
-        values.resize(blocks.size());
-        for (size_t i = 0; i < blocks.size(); ++i) {
-          const ParameterStore& store = blocks[i]->store();
-          if (!store.has_trainable()) continue;
-          const bool same = AddPart(store.owned(), ReadF32(trainer, store.owned_gradients()),
-                                    store.trainable_size(), gradients[i]) &&
-                            AddPart(store.owned(), ReadF32(trainer, store.owned_values()),
-                                    store.trainable_size(), values[i]);
-          if (!plan.wrap) CHECK(same);
-        }
-        if (rank == 0) result.steps = steps;
-        for (size_t s = 0; s < result.steps.size() && !plan.wrap; ++s) {
-          CHECK(steps[s].loss == result.steps[s].loss);
-          CHECK(steps[s].overflow == result.steps[s].overflow);
-          if (!steps[s].overflow) CHECK(steps[s].grad_norm == result.steps[s].grad_norm);
-        }
-        const auto complete = [&](const WholeBlock& whole) {
-          return std::find(whole.known.begin(), whole.known.end(), false) == whole.known.end();
-        };
-        if (!std::all_of(values.begin(), values.end(), complete)) return;
-        result.gradients = ByParameter(*trainer.model, gradients);
-        result.weights = ByParameter(*trainer.model, values);
-      },
-      plan.wrap);
+  RunRanks({.data = plan.data}, [&](Mesh& mesh) {
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, plan.options, {}, &mesh);
+    const int rank = mesh.Coordinate(MeshAxis::kData);
+    std::vector<StepOutput> steps;
+    for (int step = 1; step <= plan.steps; ++step) {
+      int64_t trained = 0;
+      std::vector<Batch> own;
+      for (int m = 0; m < microbatches; ++m) {
+        Batch batch = plan.batch(step, m);
+        trained += batch.trained_tokens;
+        if (m % plan.data == rank) own.push_back(std::move(batch));
+      }
+      steps.push_back(trainer.RunOf(trained, own, step, plan.learning_rate));
+    }
+    auto& blocks = trainer.model->blocks();
+    const std::lock_guard lock(mutex);
+    gradients.resize(blocks.size());
+    values.resize(blocks.size());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const ParameterStore& store = blocks[i]->store();
+      if (!store.has_trainable()) continue;
+      const bool same =
+          AddPart(store.owned(), ReadF32(trainer, store.owned_gradients()), store.trainable_size(),
+                  gradients[i]) &&
+          AddPart(store.owned(), ReadF32(trainer, store.owned_values()), store.trainable_size(), values[i]);
+      CHECK(same);
+    }
+    if (rank == 0) result.steps = steps;
+    for (size_t s = 0; s < result.steps.size(); ++s) {
+      CHECK(steps[s].loss == result.steps[s].loss);
+      CHECK(steps[s].overflow == result.steps[s].overflow);
+      if (!steps[s].overflow) CHECK(steps[s].grad_norm == result.steps[s].grad_norm);
+    }
+    const auto complete = [&](const WholeBlock& whole) {
+      return std::find(whole.known.begin(), whole.known.end(), false) == whole.known.end();
+    };
+    if (!std::all_of(values.begin(), values.end(), complete)) return;
+    result.gradients = ByParameter(*trainer.model, gradients);
+    result.weights = ByParameter(*trainer.model, values);
+  });
   return result;
+}
+
+// What one of two ranks is given for a step, and whether it is to stop.
+struct RankStep {
+  StepInput input;
+  std::function<bool()> stop = [] { return false; };
+};
+
+inline StepInput InputOf(int rank) {
+  StepInput input = {.step = 3, .microbatches = {UnevenBatch(1, rank, 100, 2)}, .learning_rate = 0.1f};
+  for (int r = 0; r < 2; ++r) input.trained_tokens += UnevenBatch(1, r, 100, 2).trained_tokens;
+  return input;
+}
+
+// Runs one step on two ranks of the data axis.
+inline std::vector<absl::StatusOr<StepOutput>> StepOnTwo(const std::function<RankStep(int rank)>& step_of,
+                                                         const TinyOptions& options = Sgd(),
+                                                         const WrapTransport& wrap = nullptr) {
+  std::vector<absl::StatusOr<StepOutput>> outputs(2);
+  RunRanks(
+      {.data = 2},
+      [&](Mesh& mesh) {
+        if (wrap) mesh.set_timeout(absl::Seconds(2));
+        const auto backend = MakeCpu();
+        TinyTrainer trainer(*backend, options, {}, &mesh);
+        const RankStep step = step_of(mesh.rank());
+        outputs[mesh.rank()] = trainer.step->Run(step.input, step.stop);
+      },
+      wrap);
+  return outputs;
 }
 
 // Relative, of the worst step.

@@ -38,11 +38,21 @@ void RunRanks(int ranks, const Rank& run) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A model that four ranks can share, with fewer key heads than those.
-ModelConfig Divisible(ModelConfig config) {
-  config.num_heads = 8;
-  if (config.architecture == &kGpt2) config.num_kv_heads = 8;
-  return config;
+// Models of which two ranks have unequal shares: with and without shared key heads.
+std::vector<TinyOptions> UnevenOptions() {
+  std::vector<TinyOptions> all;
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    for (const bool lora : {false, true}) {
+      TinyOptions& options = all.emplace_back();
+      options.config = config;
+      const bool shared = config.num_kv_heads != config.num_heads;
+      options.config.num_heads = shared ? 9 : 5;
+      options.config.num_kv_heads = shared ? 3 : 5;
+      options.config.intermediate_size = 81;
+      options.lora = lora;
+    }
+  }
+  return all;
 }
 
 // What a rank has of each gradient, and where that lies in the whole.
@@ -193,9 +203,9 @@ std::vector<Batch> Batches() {
   return {MakeBatch({{20, 9, 12}, {33}}, 43, 5), MakeBatch({{}}, 43, 6, 86), MakeBatch({{3}}, 3, 9, 129)};
 }
 
-void Check(const TinyOptions& options, const std::string& what) {
+void Check(const TinyOptions& options, const std::string& what, const std::vector<int>& sizes = {2, 4}) {
   const RankResult single = RunSingle(options, Batches());
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : sizes) {
     for (const bool sequence : {false, true}) {
       const Comparison c = Compare(options, Batches(), ranks, sequence, single);
       const std::string point =
@@ -205,16 +215,6 @@ void Check(const TinyOptions& options, const std::string& what) {
       CHECK_MESSAGE(c.good(), point);
     }
   }
-}
-
-std::string Describe(const ModelConfig& config) {
-  const std::pair<const Architecture*, const char*> names[] = {
-      {&kLlama, "llama"},   {&kQwen3, "qwen3"},   {&kPhi3, "phi3"}, {&kGemma, "gemma"},
-      {&kGemma2, "gemma2"}, {&kGemma3, "gemma3"}, {&kGpt2, "gpt2"}};
-  for (const auto& [architecture, name] : names) {
-    if (architecture == config.architecture) return name;
-  }
-  return "unknown";
 }
 
 TEST_CASE("tensor parallel: full fine-tuning of every architecture") {
@@ -339,97 +339,144 @@ TEST_CASE("tensor parallel: a reduction that is left out is seen, whichever it i
 
 TEST_CASE("tensor parallel: generation gives the same tokens and logits") {
   const std::vector<int32_t> prompt = {5, 17, 80, 3, 3};
+  struct Generated {
+    std::vector<int32_t> tokens;
+    std::vector<float> logits;
+  };
+  const auto check = [&](const TinyOptions& options, const std::vector<int>& sizes) {
+    const auto run = [&](const TensorAxis& axis) {
+      auto backend = MakeCpu();
+      TinyTrainer trainer(*backend, options, axis);
+      auto tokens =
+          Generate(*backend, Stream(), *trainer.model, 100, prompt, {.max_new_tokens = 12}, nullptr);
+      CHECK(tokens.ok());
+      return Generated{*std::move(tokens), AllLogits(*backend, Stream(), *trainer.model, prompt)};
+    };
+    const Generated want = run({});
+    for (const int ranks : sizes) {
+      for (const bool sequence : {false, true}) {
+        RunRanks(ranks, [&](Communicator& comm) {
+          const Generated got = run(TensorAxis(comm, sequence));
+          CHECK(got.tokens == want.tokens);
+          CHECK(got.logits.size() == want.logits.size());
+          std::vector<float> difference(want.logits.size());
+          for (size_t i = 0; i < difference.size(); ++i) difference[i] = got.logits[i] - want.logits[i];
+          CHECK(Norm(difference) <= 2e-6 * Norm(want.logits));
+        });
+      }
+    }
+  };
   for (const ModelConfig& config : ArchitectureConfigs()) {
     for (const bool lora : {false, true}) {
       TinyOptions options;
       options.config = Divisible(config);
       options.lora = lora;
-      struct Generated {
-        std::vector<int32_t> tokens;
-        std::vector<float> logits;
-      };
-      const auto run = [&](const TensorAxis& axis) {
-        auto backend = MakeCpu();
-        TinyTrainer trainer(*backend, options, axis);
-        auto tokens =
-            Generate(*backend, Stream(), *trainer.model, 100, prompt, {.max_new_tokens = 12}, nullptr);
-        CHECK(tokens.ok());
-        return Generated{*std::move(tokens), AllLogits(*backend, Stream(), *trainer.model, prompt)};
-      };
-      const Generated want = run({});
-      for (const int ranks : {2, 4}) {
-        for (const bool sequence : {false, true}) {
-          RunRanks(ranks, [&](Communicator& comm) {
-            const Generated got = run(TensorAxis(comm, sequence));
-            CHECK(got.tokens == want.tokens);
-            CHECK(got.logits.size() == want.logits.size());
-            std::vector<float> difference(want.logits.size());
-            for (size_t i = 0; i < difference.size(); ++i) difference[i] = got.logits[i] - want.logits[i];
-            CHECK(Norm(difference) <= 2e-6 * Norm(want.logits));
-          });
-        }
-      }
+      check(options, {2, 4});
     }
   }
+  for (const TinyOptions& options : UnevenOptions()) check(options, {2});
 }
 
 TEST_CASE("tensor parallel: sizes that cannot split a model are refused with those that can") {
   ModelConfig config = TinyConfig();  // 6 heads, 2 for keys, intermediate_size 80
-  CHECK(CheckTensorSplit(config, 1).ok());
-  CHECK(CheckTensorSplit(config, 2).ok());
+  for (const int tensor : {1, 2, 6}) CHECK(CheckTensorSplit(config, tensor).ok());
   const auto message = [&](int tensor) { return std::string(CheckTensorSplit(config, tensor).message()); };
+  for (const int tensor : {3, 4, 5, 8}) CHECK(message(tensor).find("key/value heads") != std::string::npos);
   CHECK(message(4).find("parallel.tensor") != std::string::npos);
-  CHECK(message(4).find("6 heads") != std::string::npos);
-  CHECK(message(4).find("one of 1, 2") != std::string::npos);
-  CHECK(message(3).find("key/value heads") != std::string::npos);
+  CHECK(message(4).find("6 heads, 2 key/value heads") != std::string::npos);
+  CHECK(message(4).find("one of 1, 2, 6") != std::string::npos);
   config.num_kv_heads = 6;
-  CHECK(message(3).find("intermediate_size") != std::string::npos);
-  config.intermediate_size = 96;
-  CHECK(CheckTensorSplit(config, 3).ok());
+  for (const int tensor : {3, 4, 5, 6}) CHECK(CheckTensorSplit(config, tensor).ok());
+  config.intermediate_size = 5;
+  CHECK(message(6).find("intermediate_size must be") != std::string::npos);
+  CHECK(message(6).find("one of 1, 2, 3, 4, 5") != std::string::npos);
+}
+
+std::vector<int64_t> LocalSizes(const Dimension& dimension, int ranks) {
+  std::vector<int64_t> sizes;
+  for (int rank = 0; rank < ranks; ++rank) sizes.push_back(dimension.On(rank).local_size());
+  return sizes;
+}
+
+TEST_CASE("tensor parallel: uneven shares keep a key head's queries together") {
+  ModelConfig config = TinyConfig();  // head_dim 8
+  config.num_heads = 9;
+  config.num_kv_heads = 3;
+  CHECK(LocalSizes(QueryDimension(config, {0, 2}), 2) == std::vector<int64_t>{48, 24});
+  CHECK(LocalSizes(KeyDimension(config, {0, 2}), 2) == std::vector<int64_t>{16, 8});
+  CHECK(LargestTensorShares(config, 2).heads == doctest::Approx(4.0 / 3));
+  CHECK(LargestTensorShares(config, 3).heads == 1.0);
+  CHECK(LocalSizes(QueryDimension(config, {0, 9}), 9) == std::vector<int64_t>(9, 8));
+  config.intermediate_size = 640;  // ten groups of 64 on three ranks; on four an even 160
+  CHECK(LocalSizes(IntermediateDimension(config, {0, 3}), 3) == std::vector<int64_t>{256, 192, 192});
+  CHECK(LocalSizes(IntermediateDimension(config, {0, 4}), 4) == std::vector<int64_t>(4, 160));
+  config.intermediate_size = 81;
+  CHECK(LocalSizes(IntermediateDimension(config, {0, 2}), 2) == std::vector<int64_t>{41, 40});
+}
+
+TEST_CASE("tensor parallel: uneven heads and intermediate sizes") {
+  using Mode = RecomputePolicy::Mode;
+  for (TinyOptions options : UnevenOptions()) {
+    Check(options, Describe(options.config) + ", uneven", {2});
+    options.step.recompute = {Mode::kSelective, 1};
+    options.lora_options.dora = options.lora;
+    options.lora_options.dropout = options.lora ? 0.2 : 0.0;
+    Check(options, Describe(options.config) + ", uneven, recomputed", {2});
+  }
+  TinyOptions options;
+  options.config.num_heads = options.config.num_kv_heads = 5;
+  Check(options, "five heads", {2, 3, 4, 5});
+  options.lora = true;
+  Check(options, "five heads with LoRA", {2, 3, 4, 5});
 }
 
 TEST_CASE("tensor parallel: meta counts what each rank allocates") {
   using Mode = RecomputePolicy::Mode;
-  for (const ModelConfig& config : ArchitectureConfigs()) {
-    for (const bool lora : {false, true}) {
-      for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
-        for (const bool sequence : {false, true}) {
-          TinyOptions options;
-          options.config = Divisible(config);
-          options.lora = lora;
-          options.step.recompute = {mode, 2};
-          RunRanks(4, [&](Communicator& comm) {
-            const auto peak = [&](Backend& backend, const TensorAxis& axis) {
-              TinyTrainer trainer(backend, options, axis);
-              trainer.Run(Batches());
-              return backend.ledger().peak();
-            };
-            auto cpu = MakeCpu();
-            auto meta = MakeMeta();
-            const AxisPosition position = {comm.rank(), comm.size()};
-            CHECK(peak(*cpu, TensorAxis(comm, sequence)) == peak(*meta, TensorAxis(position, sequence)));
-          });
-        }
+  const auto check = [](TinyOptions options, int ranks) {
+    for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
+      options.step.recompute = {mode, 2};
+      for (const bool sequence : {false, true}) {
+        RunRanks(ranks, [&](Communicator& comm) {
+          const auto peak = [&](Backend& backend, const TensorAxis& axis) {
+            TinyTrainer trainer(backend, options, axis);
+            trainer.Run(Batches());
+            return backend.ledger().peak();
+          };
+          auto cpu = MakeCpu();
+          auto meta = MakeMeta();
+          const AxisPosition position = {comm.rank(), comm.size()};
+          CHECK(peak(*cpu, TensorAxis(comm, sequence)) == peak(*meta, TensorAxis(position, sequence)));
+        });
       }
     }
+  };
+  for (const ModelConfig& config : ArchitectureConfigs()) {
+    for (const bool lora : {false, true}) {
+      TinyOptions options;
+      options.config = Divisible(config);
+      options.lora = lora;
+      check(options, 4);
+    }
   }
+  for (const TinyOptions& options : UnevenOptions()) check(options, 2);
 }
 
 TEST_CASE("tensor parallel: a rank takes its slice of a file's tensor") {
-  // Two heads of four rows, interleaved as in GGUF.
-  std::vector<float> values(8 * 6);
+  // Three heads of four rows, interleaved as in GGUF; the first rank has two of them.
+  std::vector<float> values(12 * 6);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   SourceTensor tensor = {
-      .name = "w", .shape = {8, 6}, .bytes = std::as_bytes(std::span(values)), .file = "f"};
-  for (const int64_t heads : {0, 2}) {
+      .name = "w", .shape = {12, 6}, .bytes = std::as_bytes(std::span(values)), .file = "f"};
+  for (const int64_t heads : {0, 3}) {
     tensor.interleaved_heads = heads;
     std::vector<float> ordered(values.size());
     CopySourceTensor(tensor, reinterpret_cast<std::byte*>(ordered.data()));
     for (int rank = 0; rank < 2; ++rank) {
       ParameterStore store({rank, 2});
-      const Dimension cut_heads({{.parts = 2, .part_size = 4}}, {rank, 2});
+      const Dimension cut_heads({{.parts = 3, .part_size = 4}}, {rank, 2});
       const Dimension cut_inputs({{.parts = 6}}, {rank, 2});
-      for (const auto& dims : {std::vector<Dimension>{cut_heads, 6}, std::vector<Dimension>{8, cut_inputs}}) {
+      for (const auto& dims :
+           {std::vector<Dimension>{cut_heads, 6}, std::vector<Dimension>{12, cut_inputs}}) {
         const Parameter& p = store.Declare("w", dims, Placement::Replicate(), DType::kF32, false, false);
         std::vector<std::byte> copied;
         const auto slice = SliceForRank(tensor, p, true, copied);
@@ -493,8 +540,8 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
     variants.emplace_back().config = config;
     variants.back().lora = true;
   }
-  for (TinyOptions options : variants) {
-    options.config = Divisible(options.config);
+  for (TinyOptions& options : variants) options.config = Divisible(options.config);
+  const auto check = [](const TinyOptions& options, const std::vector<int>& sizes) {
     const auto targets = LoraTargets::Resolve(options.lora_options, options.config);
     REQUIRE(targets.ok());
     auto backend = MakeCpu();
@@ -510,7 +557,7 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
     const TempFolder folder;
     REQUIRE(WritePeftAdapter(folder.path(), {.lora = options.lora_options}, adapter_tensors).ok());
 
-    for (const int ranks : {2, 4}) {
+    for (const int ranks : sizes) {
       RunRanks(ranks, [&](Communicator& comm) {
         auto own = MakeCpu();
         TinyTrainer trainer(*own, options, TensorAxis(comm, false));
@@ -534,6 +581,10 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
         }
       });
     }
+  };
+  for (const TinyOptions& options : variants) check(options, {2, 4});
+  for (const TinyOptions& options : UnevenOptions()) {
+    if (options.lora) check(options, {2});
   }
 }
 

@@ -77,6 +77,23 @@ inline std::vector<ModelConfig> ArchitectureConfigs() {
   return configs;
 }
 
+// A model that four ranks can share, with fewer key heads than those.
+inline ModelConfig Divisible(ModelConfig config) {
+  config.num_heads = 8;
+  if (config.architecture == &kGpt2) config.num_kv_heads = 8;
+  return config;
+}
+
+inline std::string Describe(const ModelConfig& config) {
+  const std::pair<const Architecture*, const char*> names[] = {
+      {&kLlama, "llama"},   {&kQwen3, "qwen3"},   {&kPhi3, "phi3"}, {&kGemma, "gemma"},
+      {&kGemma2, "gemma2"}, {&kGemma3, "gemma3"}, {&kGpt2, "gpt2"}};
+  for (const auto& [architecture, name] : names) {
+    if (architecture == config.architecture) return name;
+  }
+  return "unknown";
+}
+
 // Weights drawn by name, so that they do not depend on the model they are loaded into.
 class RandomWeights final : public WeightSource {
  public:

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <atomic>
 #include <mutex>
 
 #include "base/error.h"
@@ -38,12 +37,6 @@ void CheckAgrees(const RunResult& got, const RunResult& want) {
   CHECK(WorstDifference(got, want, &StepOutput::grad_norm) <= kTolerance);
   CHECK(WorstGradientError(got.gradients, want.gradients) <= kTolerance);
   CHECK(WorstGradientError(got.weights, want.weights) <= kTolerance);
-}
-
-TinyOptions Sgd() {
-  TinyOptions options;
-  options.optimizer = {.kind = OptimizerKind::kSgd, .momentum = 0.9f, .weight_decay = 0.1f};
-  return options;
 }
 
 std::vector<TinyOptions> Models() {
@@ -215,29 +208,10 @@ TEST_CASE("gradients that overflow on one rank are skipped on all") {
   }
 }
 
-// Runs one step on two ranks, of which each says what it is given and whether it is to stop.
-std::vector<absl::StatusOr<StepOutput>> StepOnTwo(
-    const std::function<std::pair<StepInput, bool>(int rank)>& input, int zero = 0) {
-  std::vector<absl::StatusOr<StepOutput>> outputs(2);
-  RunRanks({.data = 2}, [&](Mesh& mesh) {
-    TinyOptions options = Sgd();
-    options.sharding.zero = zero;
-    const auto backend = MakeCpu();
-    TinyTrainer trainer(*backend, options, {}, &mesh);
-    const auto [step, stops] = input(mesh.rank());
-    outputs[mesh.rank()] = trainer.step->Run(step, [stops = stops] { return stops; });
-  });
-  return outputs;
-}
-
-StepInput InputOf(int rank) {
-  StepInput input = {.step = 3, .microbatches = {UnevenBatch(1, rank, 100, 2)}, .learning_rate = 0.1f};
-  for (int r = 0; r < 2; ++r) input.trained_tokens += UnevenBatch(1, r, 100, 2).trained_tokens;
-  return input;
-}
-
 TEST_CASE("one rank that is to stop stops all") {
-  for (const auto& output : StepOnTwo([](int rank) { return std::pair(InputOf(rank), rank == 1); })) {
+  for (const auto& output : StepOnTwo([](int rank) {
+         return RankStep{InputOf(rank), [rank] { return rank == 1; }};
+       })) {
     REQUIRE(output.ok());
     CHECK_FALSE(output->completed);
   }
@@ -247,7 +221,7 @@ TEST_CASE("ranks that are not at the same step are told so") {
   const auto outputs = StepOnTwo([](int rank) {
     StepInput input = InputOf(rank);
     input.trained_tokens += rank;
-    return std::pair(input, false);
+    return RankStep{input};
   });
   for (const auto& output : outputs) {
     CHECK(ExitCodeOf(output.status()) == static_cast<int>(ExitCode::kRankFailed));
@@ -350,98 +324,6 @@ TEST_CASE("what is saved from shards is what one rank saves; a writer that fails
       });
       CHECK(failed.message().find(mesh.rank() == 0 ? "disk full" : "rank 0") != std::string::npos);
     });
-  }
-}
-
-TEST_CASE("shards of slices: data times tensor gives the losses and norms of one rank") {
-  for (const bool lora : {false, true}) {
-    for (const bool sequence : {false, true}) {
-      TinyOptions options = Sgd();
-      options.lora = lora;
-      options.config.tied_head = !lora;
-      const RunPlan plan = Plan(options, 2, 2);
-      const RunResult want = TrainOnOne(plan);
-      for (const int zero : {0, 1, 2, 3}) {
-        CAPTURE(lora);
-        CAPTURE(sequence);
-        CAPTURE(zero);
-        options.sharding.zero = zero;
-        std::mutex mutex;
-        RunRanks({.tensor = 2, .data = 2}, [&](Mesh& mesh) {
-          const auto backend = MakeCpu();
-          TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), sequence), &mesh);
-          for (int step = 1; step <= plan.steps; ++step) {
-            int64_t trained = 0;
-            std::vector<Batch> own;
-            for (int m = 0; m < 4; ++m) {
-              trained += plan.batch(step, m).trained_tokens;
-              if (m % 2 == mesh.Coordinate(MeshAxis::kData)) own.push_back(plan.batch(step, m));
-            }
-            const StepOutput got = trainer.RunOf(trained, own, step, plan.learning_rate);
-            const std::lock_guard lock(mutex);
-            const StepOutput& expected = want.steps[step - 1];
-            CHECK(got.loss == doctest::Approx(expected.loss).epsilon(kTolerance));
-            CHECK(got.grad_norm == doctest::Approx(expected.grad_norm).epsilon(kTolerance));
-          }
-        });
-      }
-    }
-  }
-}
-
-// Collectives between ranks of one thread each, whose order tells which is dropped.
-class DroppingTransport final : public Transport {
- public:
-  DroppingTransport(std::unique_ptr<Transport> under, int64_t dropped, std::atomic<int64_t>& seen)
-      : under_(std::move(under)), dropped_(dropped), seen_(seen) {}
-  int rank() const override { return under_->rank(); }
-  int size() const override { return under_->size(); }
-  absl::Status Run(const Call& call) override {
-    const bool sums = (call.kind == CallKind::kAllReduce || call.kind == CallKind::kReduceScatter) &&
-                      (call.in.dtype == DType::kF32 || call.in.dtype == DType::kF64);
-    if (sums && calls_++ == dropped_) return absl::OkStatus();
-    seen_ = std::max<int64_t>(seen_, calls_);
-    return under_->Run(call);
-  }
-  absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return under_->Allocate(bytes); }
-  absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override {
-    FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, under_->Split(members));
-    return std::make_unique<DroppingTransport>(std::move(part), dropped_, seen_);
-  }
-  void set_timeout(absl::Duration timeout) override { under_->set_timeout(timeout); }
-  void Abort(const absl::Status& status) override { under_->Abort(status); }
-  absl::Status status() const override { return under_->status(); }
-
- private:
-  std::unique_ptr<Transport> under_;
-  int64_t dropped_;
-  std::atomic<int64_t>& seen_;
-  int64_t calls_ = 0;
-};
-
-TEST_CASE("leaving out any one sum is seen") {
-  TinyOptions options = Sgd();
-  options.config.tied_head = true;
-  for (const int zero : {0, 1, 2, 3}) {
-    RunPlan plan = Plan(options, 2, 1);
-    plan.options.sharding = {.zero = zero, .bucket_bytes = 40'000};
-    plan.steps = 1;
-    const RunResult want = TrainOnOne(plan);
-    std::atomic<int64_t> sums = 1;
-    for (int64_t dropped = -1; dropped < sums; ++dropped) {
-      plan.wrap = [&](std::unique_ptr<Transport> transport) {
-        return std::make_unique<DroppingTransport>(std::move(transport), dropped, sums);
-      };
-      const RunResult got = TrainOnRanks(plan);
-      const bool agrees = WorstDifference(got, want, &StepOutput::loss) <= kTolerance &&
-                          WorstDifference(got, want, &StepOutput::grad_norm) <= kTolerance &&
-                          WorstGradientError(got.gradients, want.gradients) <= kTolerance &&
-                          WorstGradientError(got.weights, want.weights) <= kTolerance;
-      CAPTURE(zero);
-      CAPTURE(dropped);
-      CHECK(agrees == (dropped < 0));
-    }
-    CHECK(sums >= (zero == 0 ? 4 : 5));
   }
 }
 

