@@ -41,9 +41,8 @@ TEST_CASE("compressed gradients lead to about the loss that whole ones do") {
       ShardOptions sharding = c.sharding;
       sharding.compression = {.kind = kind, .top_share = 0.05};
       const RunResult got = TrainOnRanks(Plan(c.data, sharding));
-      const double tolerance = kind == Compression::kBf16 ? 1e-3 : kind == Compression::kInt8 ? 1e-2 : 0.25;
-      MESSAGE(std::string(Name(kind)), " ", c.data, " zero ", c.sharding.zero, ": ", first, " -> ", last,
-              ", ", got.steps.back().loss);
+      // Without error feedback top-k misses by 0.06, one bit by 0.03.
+      const double tolerance = kind == Compression::kTopK ? 0.03 : kind == Compression::kOneBit ? 0.01 : 1e-3;
       CHECK(std::abs(got.steps.back().loss - last) <= tolerance * (first - last));
     }
   }
@@ -86,7 +85,7 @@ TEST_CASE("compressed gradients: a step that overflowed leaves nothing behind th
     CAPTURE(std::string(Name(kind)));
     RunPlan plan = Plan(2, {.compression = {.kind = kind, .top_share = 0.05}});
     plan.options.step.loss_scaler = LossScalerOptions();
-    plan.options.step.loss_scaler->initial = 1e38;
+    plan.options.step.loss_scaler->initial = 1e40;
     plan.steps = 100;
     const RunResult got = TrainOnRanks(plan);
     CHECK(got.steps.front().overflow);

@@ -116,7 +116,8 @@ Recipe Full() {
                 .schedule = "my schedule.csv",
                 .virtual_stages = 2,
                 .stages = std::vector<int64_t>{8, 8, 7, 0},
-                .compression = Compression::kOneBit};
+                .compression = CompressionName::kTopK,
+                .compression_ratio = 0.25};
   r.memory = {.activation_checkpointing = {.kind = ActivationCheckpointing::Kind::kEveryNth, .every_nth = 2},
               .offload = Offload::kParameters};
   r.checkpoint = {
