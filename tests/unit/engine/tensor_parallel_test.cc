@@ -18,6 +18,7 @@
 #include "parallel/comm/thread_transport.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/engine/tiny.h"
+#include "tests/unit/parallel/thread_ranks.h"
 
 namespace ftune::testing {
 namespace {
@@ -25,17 +26,11 @@ namespace {
 constexpr double kTolerance = 1e-5;
 
 template <class Rank>
-void RunRanks(int ranks, const Rank& run) {
-  std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Communicator comm(std::move(transports[r]));
-      run(comm);
-      CHECK_MESSAGE(comm.status().ok(), std::string(comm.status().message()));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+void RunGoodRanks(int ranks, const Rank& run) {
+  RunRanks(ranks, [&](Communicator& comm) {
+    run(comm);
+    CHECK_MESSAGE(comm.status().ok(), std::string(comm.status().message()));
+  });
 }
 
 // Models of which two ranks have unequal shares: with and without shared key heads.
@@ -182,7 +177,7 @@ Comparison CompareResults(const std::vector<RankResult>& results, const RankResu
 Comparison Compare(const TinyOptions& options, const std::vector<Batch>& batches, int ranks, bool sequence,
                    const RankResult& single, int skipped = -1) {
   std::vector<RankResult> results(ranks);
-  RunRanks(ranks, [&](Communicator& comm) {
+  RunGoodRanks(ranks, [&](Communicator& comm) {
     results[comm.rank()] = RunRank(options, batches, TensorAxis(comm, sequence), &comm, skipped);
   });
   return CompareResults(results, single);
@@ -307,7 +302,7 @@ TEST_CASE("tensor parallel: the second half of backward may run later") {
         const RankResult single = run(options, mode, {}, nullptr);
         for (const bool sequence : {false, true}) {
           std::vector<RankResult> results(2);
-          RunRanks(2, [&](Communicator& comm) {
+          RunGoodRanks(2, [&](Communicator& comm) {
             results[comm.rank()] = run(options, mode, TensorAxis(comm, sequence), &comm);
           });
           const Comparison c = CompareResults(results, single);
@@ -355,7 +350,7 @@ TEST_CASE("tensor parallel: generation gives the same tokens and logits") {
     const Generated want = run({});
     for (const int ranks : sizes) {
       for (const bool sequence : {false, true}) {
-        RunRanks(ranks, [&](Communicator& comm) {
+        RunGoodRanks(ranks, [&](Communicator& comm) {
           const Generated got = run(TensorAxis(comm, sequence));
           CHECK(got.tokens == want.tokens);
           CHECK(got.logits.size() == want.logits.size());
@@ -436,7 +431,7 @@ TEST_CASE("tensor parallel: meta counts what each rank allocates") {
     for (const Mode mode : {Mode::kNone, Mode::kSelective, Mode::kEveryNth}) {
       options.step.recompute = {mode, 2};
       for (const bool sequence : {false, true}) {
-        RunRanks(ranks, [&](Communicator& comm) {
+        RunGoodRanks(ranks, [&](Communicator& comm) {
           const auto peak = [&](Backend& backend, const TensorAxis& axis) {
             TinyTrainer trainer(backend, options, axis);
             trainer.Run(Batches());
@@ -558,7 +553,7 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
     REQUIRE(WritePeftAdapter(folder.path(), {.lora = options.lora_options}, adapter_tensors).ok());
 
     for (const int ranks : sizes) {
-      RunRanks(ranks, [&](Communicator& comm) {
+      RunGoodRanks(ranks, [&](Communicator& comm) {
         auto own = MakeCpu();
         TinyTrainer trainer(*own, options, TensorAxis(comm, false));
         for (Parameter* p : trainer.model->parameters()) {

@@ -10,24 +10,13 @@
 #include "parallel/comm/compression/compressed_reducer.h"
 #include "parallel/comm/compression/compressor.h"
 #include "parallel/comm/thread_transport.h"
+#include "tests/unit/parallel/thread_ranks.h"
 
 namespace ftune {
 namespace {
 
 constexpr Compression kAll[] = {Compression::kBf16, Compression::kInt8, Compression::kTopK,
                                 Compression::kOneBit};
-
-void RunRanks(int ranks, const std::function<void(Communicator&)>& run) {
-  std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Communicator comm(std::move(transports[r]));
-      run(comm);
-    });
-  }
-  for (std::thread& t : threads) t.join();
-}
 
 // Between -1 and 1, of magnitudes over four orders.
 float Value(uint64_t i) {

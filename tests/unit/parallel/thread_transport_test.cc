@@ -8,22 +8,10 @@
 
 #include "parallel/comm/gather_text.h"
 #include "parallel/mesh.h"
+#include "tests/unit/parallel/thread_ranks.h"
 
 namespace ftune {
 namespace {
-
-template <class Rank>
-void RunRanks(int ranks, const Rank& run) {
-  std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Communicator comm(std::move(transports[r]));
-      run(comm);
-    });
-  }
-  for (std::thread& t : threads) t.join();
-}
 
 template <class T>
 Buffer View(std::vector<T>& values, DType dtype) {
