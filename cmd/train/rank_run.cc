@@ -83,8 +83,9 @@ absl::StatusOr<CommandResult> RankRun::Run() {
 
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
+  FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
-  FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareSources(); }));
+  FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
@@ -159,9 +160,13 @@ absl::Status RankRun::PrepareFolder() {
   return absl::OkStatus();
 }
 
-absl::Status RankRun::PrepareSources() {
+absl::Status RankRun::FindModel() {
   FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
   FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::PrepareData() {
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
   if (mesh_->shape().ranks() > 1) {

@@ -46,7 +46,8 @@ class RankRun {
   absl::Status JoinMesh();
   // The first rank of each host does it first, so that the others find what it has made.
   absl::Status InTurn(const std::function<absl::Status()>& work);
-  absl::Status PrepareSources();
+  absl::Status FindModel();
+  absl::Status PrepareData();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
   absl::Status PrepareFolder();

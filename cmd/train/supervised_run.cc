@@ -16,6 +16,7 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_report.h"
 #include "cmd/train/train_checks.h"
+#include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
 #include "parallel/launch/random_token.h"
 #include "parallel/launch/rank_environment.h"
@@ -78,28 +79,44 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       progress_(stderr, verbosity_) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
+  // A run begins when its model is there.
+  const absl::StatusOr<ModelPlan> model_plan = FindModel();
+  if (!model_plan.ok()) return loaded_.Placed(model_plan.status());
   FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Create(paths_.folder, options_.force));
-  const absl::Status prepared = Prepare();
+  const absl::Status prepared = PrepareData(*model_plan);
   if (!prepared.ok()) return loaded_.Placed(prepared);
   return RunRanks();
 }
 
-absl::Status SupervisedRun::Prepare() {
+absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
   FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
+  if (ranks_ > kShmMaxRanks) {
+    return UsageError({.key = "parallel",
+                       .found = StrCat(ranks_, " ranks"),
+                       .expected = StrCat("at most ", kShmMaxRanks, " on one host")});
+  }
   const int cores = static_cast<int>(AllowedCores().size());
   if (ranks_ > cores) {
     progress_.Say(StrCat("warning: ", ranks_, " ranks share ", cores, cores == 1 ? " core" : " cores",
                          ", which is slower than as many ranks as cores"));
   }
   LoadedRecipe loaded = loaded_;  // the ranks find out by themselves what only the model can tell
-  loaded.recipe.launch.threads = std::max(1, cores);
-  const HubReporter hub = HubProgress(verbosity_);
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model_plan, ToModelPlan(loaded, hub));
+  FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded, HubProgress(verbosity_)));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan));
+  return model_plan;
+}
+
+absl::Status SupervisedRun::PrepareData(const ModelPlan& model_plan) {
   // Without a folder for prepared data each rank prepares its own.
   if (PreparedFolder(recipe().data.prepared_path).empty()) return absl::OkStatus();
-  return LoadRunData(loaded, model_plan, hub, progress_).status();
+  LoadedRecipe loaded = loaded_;
+  loaded.recipe.launch.threads = std::max<int64_t>(1, std::ssize(AllowedCores()));
+  FTUNE_ASSIGN_OR_RETURN(const RunData data,
+                         LoadRunData(loaded, model_plan, HubProgress(verbosity_), progress_));
+  if (recipe().data.streaming) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const DataPlan plan, data.TrainPlan(loaded.recipe));
+  return CheckAllRanksTrain(loaded, plan);
 }
 
 std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(kAttempt, rank); }

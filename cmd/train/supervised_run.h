@@ -10,6 +10,7 @@
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/train_options.h"
 #include "parallel/launch/supervisor.h"
@@ -25,8 +26,10 @@ class SupervisedRun {
 
  private:
   const Recipe& recipe() const { return loaded_.recipe; }
-  // What needs to be done once, with all cores.
-  absl::Status Prepare();
+  // What needs to be done once: finds, and downloads if need be, what the ranks then find; checks what can be
+  // checked without them; tokenises, with all cores.
+  absl::StatusOr<ModelPlan> FindModel();
+  absl::Status PrepareData(const ModelPlan& model_plan);
   absl::StatusOr<CommandResult> RunRanks();
   std::vector<RankCommand> Commands(int port, const std::string& prefix) const;
   std::filesystem::path LogOf(int rank) const;

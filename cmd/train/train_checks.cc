@@ -56,6 +56,25 @@ absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan) {
   return CheckTensorSplit(files.config, static_cast<int>(*recipe.parallel.tensor));
 }
 
+// The packs of a step go to one rank after another: in a step of few packs the last ranks get none.
+absl::Status CheckAllRanksTrain(const LoadedRecipe& loaded, const DataPlan& plan) {
+  const Recipe& recipe = loaded.recipe;
+  const int64_t ranks = *recipe.parallel.data;
+  int64_t most = 0;  // packs of a step
+  for (const DataPlan::Epoch& epoch : plan.epochs()) {
+    most = std::max(most, std::min(epoch.packs, *recipe.train.global_batch_size));
+  }
+  const int64_t micro = *recipe.train.micro_batch_size;
+  const int64_t busy = (most + micro - 1) / micro;
+  if (busy >= ranks) return absl::OkStatus();
+  ErrorDetail detail = loaded.At("parallel.data");
+  detail.message = "some ranks would never get a sample";
+  detail.found = StrCat(ranks, " ranks for ", most, " packs a step, ", micro, " at a time");
+  detail.expected = StrCat("at most ", busy, " ranks");
+  detail.hint = "lower parallel.data, or give more data";
+  return UsageError(std::move(detail));
+}
+
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
   ErrorDetail detail = loaded.At("train.freeze");
   const std::vector<const Parameter*> parameters = model.parameters();

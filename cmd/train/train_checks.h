@@ -5,6 +5,7 @@
 #include "cmd/recipe/load.h"
 #include "cmd/run_folder.h"
 #include "cmd/run_options.h"
+#include "data/loader/data_plan.h"
 #include "engine/model/model.h"
 
 namespace ftune {
@@ -17,6 +18,9 @@ absl::Status CheckRanksCanRead(const LoadedRecipe& loaded);
 
 // The ranks of parallel.tensor must be able to share the model.
 absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan);
+
+// Every rank of parallel.data must get a sample in some step.
+absl::Status CheckAllRanksTrain(const LoadedRecipe& loaded, const DataPlan& plan);
 
 // Something must train, and each pattern of train.freeze must mean something.
 absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/train/train_checks.h"
 #include "data/loader/checked_batches.h"
 #include "data/loader/planned_batches.h"
 
@@ -49,7 +50,7 @@ absl::Status TrainData::PlanSteps() {
   progress_.Say(StrCat("data: ", DescribeDataset(*data_.train)));
   FTUNE_RETURN_IF_ERROR(SayAudit(AuditOf(data_)));
   FTUNE_ASSIGN_OR_RETURN(DataPlan plan, data_.TrainPlan(recipe(), data_rank_));
-  FTUNE_RETURN_IF_ERROR(CheckAllRanksTrain(plan));
+  FTUNE_RETURN_IF_ERROR(CheckAllRanksTrain(loaded_, plan));
   plan_.emplace(std::move(plan));
   const DataPlan::Epoch& epoch = plan_->epochs().front();
   steps_ = {plan_->total_steps(), epoch.steps};
@@ -63,24 +64,6 @@ absl::Status TrainData::PlanSteps() {
                          ", by the epochs of its entries"));
   }
   return absl::OkStatus();
-}
-
-// The packs of a step go to one rank after another: in a step of few packs the last ranks get none.
-absl::Status TrainData::CheckAllRanksTrain(const DataPlan& plan) const {
-  const int64_t ranks = *recipe().parallel.data;
-  int64_t most = 0;  // packs of a step
-  for (const DataPlan::Epoch& epoch : plan.epochs()) {
-    most = std::max(most, std::min(epoch.packs, *recipe().train.global_batch_size));
-  }
-  const int64_t micro = *recipe().train.micro_batch_size;
-  const int64_t busy = (most + micro - 1) / micro;
-  if (busy >= ranks) return absl::OkStatus();
-  ErrorDetail detail = loaded_.At("parallel.data");
-  detail.message = "some ranks would never get a sample";
-  detail.found = StrCat(ranks, " ranks for ", most, " packs a step, ", micro, " at a time");
-  detail.expected = StrCat("at most ", busy, " ranks");
-  detail.hint = "lower parallel.data, or give more data";
-  return UsageError(std::move(detail));
 }
 
 absl::Status TrainData::SayAudit(const DataAudit& audit) {

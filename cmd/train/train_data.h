@@ -45,7 +45,6 @@ class TrainData {
   const Recipe& recipe() const { return loaded_.recipe; }
   absl::Status PlanSteps();
   void PlanStream();
-  absl::Status CheckAllRanksTrain(const DataPlan& plan) const;
   absl::Status SayAudit(const DataAudit& audit);
 
   LoadedRecipe& loaded_;

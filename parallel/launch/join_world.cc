@@ -96,14 +96,16 @@ absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOption
                          .recipe = options.recipe};
   FTUNE_RETURN_IF_ERROR(store.Set(KeyOf(environment.rank), own.Encode()));
   std::vector<Introduction> all;
+  // What a rank sets, until the deadline, or for `least`.
+  const auto wait_for = [&](int rank, const std::string& key,
+                            absl::Duration least) -> absl::StatusOr<std::string> {
+    absl::StatusOr<std::string> text = store.Get(key, std::max(deadline - absl::Now(), least));
+    const bool late = !text.ok() && ExitCodeOf(text.status()) == static_cast<int>(ExitCode::kTimeout);
+    return late ? DoesNotCome(rank, options.start_timeout) : std::move(text);
+  };
   for (int rank = 0; rank < environment.world_size; ++rank) {
-    const absl::StatusOr<std::string> text =
-        store.Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
-    if (!text.ok() && ExitCodeOf(text.status()) == static_cast<int>(ExitCode::kTimeout)) {
-      return DoesNotCome(rank, options.start_timeout);
-    }
-    FTUNE_RETURN_IF_ERROR(text.status());
-    std::optional<Introduction> introduction = Introduction::Decode(*text);
+    FTUNE_ASSIGN_OR_RETURN(const std::string text, wait_for(rank, KeyOf(rank), absl::ZeroDuration()));
+    std::optional<Introduction> introduction = Introduction::Decode(text);
     if (!introduction) {
       return UserError(ExitCode::kRankFailed, {.key = StrCat("rank ", rank),
                                                .message = "it is another version of ftune",
@@ -114,8 +116,7 @@ absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOption
   // Rank 0 may end now, and with it the store: not before all have read what they need to say why.
   FTUNE_RETURN_IF_ERROR(store.Set(MetKey(environment.rank), ""));
   for (int rank = 0; environment.rank == 0 && rank < environment.world_size; ++rank) {
-    FTUNE_RETURN_IF_ERROR(
-        store.Get(MetKey(rank), std::max(deadline - absl::Now(), absl::Seconds(1))).status());
+    FTUNE_RETURN_IF_ERROR(wait_for(rank, MetKey(rank), absl::Seconds(1)).status());
   }
   for (int rank = 1; rank < environment.world_size; ++rank) {
     FTUNE_RETURN_IF_ERROR(CheckSameRecipe(rank, all[rank].recipe, all[0].recipe));

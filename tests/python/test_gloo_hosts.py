@@ -8,6 +8,7 @@ Exit status 77, which CTest counts as skipped, where there can be no namespaces.
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def check_failure(arguments, ranks, what, fail, status, words):
         fail(hosts, processes)
         begin = time.monotonic()
         for got in results(processes[:-1]):
-            assert got[0] == status and words in got[1], f"{what}: {got}"
+            assert got[0] == status and re.search(words, got[1]), f"{what}: {got}"
         took = time.monotonic() - begin
         print(f"ok {what}: noticed after {took:.2f} s: {got[1].strip()}")
 
@@ -94,7 +95,8 @@ def main():
         check_collectives(arguments, ranks)
     check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ")
     check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ")
-    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank 2: it did not come to all_reduce")
+    # One of the two that are left may be a call behind, waiting for the third: then that is what the other says.
+    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank [12]: it did not come to all_reduce")
 
 
 if __name__ == "__main__":
