@@ -74,7 +74,8 @@ struct VerifyTrainer {
   Model& model;
   BatchSource& batches;
   const LrOptions& learning_rate;
-  std::function<bool()> stop;  // says that nobody wants to know any more: the run is then a Cancelled error
+  // Says that nobody wants to know any more: the run is then a Cancelled error.
+  std::function<bool()> stop = [] { return false; };
 };
 
 // `steps` steps on one rank.
