@@ -78,8 +78,9 @@ absl::StatusOr<CommandResult> Run(const TrainOptions& options, Invocation& invoc
   FTUNE_ASSIGN_OR_RETURN(const RankStart start, ReadRankStart());
   if (!start.supervised) {
     absl::StatusOr<CommandResult> result = RunStarted(options, invocation, start);
-    // Of several ranks the first has the result.
-    if (result.ok() && start.environment && start.environment->rank != 0) invocation.json = false;
+    // Of several ranks the first has the result; of a comparison each has what it found.
+    const bool silent = start.environment && start.environment->rank != 0 && !options.verify;
+    if (result.ok() && silent) invocation.json = false;
     return result;
   }
   // Who started this rank shows what became of it.

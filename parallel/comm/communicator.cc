@@ -1,6 +1,5 @@
 #include "parallel/comm/communicator.h"
 
-#include <cassert>
 #include <utility>
 
 #include "base/error.h"
