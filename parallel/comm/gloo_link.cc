@@ -127,6 +127,8 @@ class Mesh final : public gloo::Context {
       while (!changed_.wait_for(lock, absl::ToChronoNanoseconds(kLook), [&] { return ending_; })) {
         lock.unlock();
         absl::Status trouble = options_.store->Trouble(kLook);
+        // Where rank 0 has ended, the store went with it.
+        if (trouble.ok()) trouble = CheckStore();
         lock.lock();
         if (trouble.ok() && absl::Now() >= deadline_) trouble = NotJoined(options_, peer_);
         if (trouble.ok()) continue;
@@ -135,6 +137,13 @@ class Mesh final : public gloo::Context {
         mesh_.closeConnections();
         return;
       }
+    }
+
+    // What this rank has set itself is there, if anything is.
+    absl::Status CheckStore() const {
+      const std::string key = AddressKey(options_, mesh_.rank, (mesh_.rank + 1) % mesh_.size);
+      const absl::Status status = options_.store->Get(key, kLook).status();
+      return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
     }
 
     Mesh& mesh_;

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const std::string& h
 
 absl::StatusOr<Descriptor> TcpStore::TakeConnection(absl::Time deadline) {
   {
+    if (gone_) return Gone();
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
       Descriptor connection = std::move(idle_.back());
@@ -95,7 +96,12 @@ absl::Status TcpStore::Gone() const {
 absl::Status TcpStore::Send(const Descriptor& connection, const std::string& request,
                             absl::Time deadline) const {
   const absl::Status status = SendTcp(connection.get(), request, deadline);
+  NoteClosed(status);
   return status.ok() ? status : Gone();
+}
+
+void TcpStore::NoteClosed(const absl::Status& status) const {
+  if (absl::IsUnavailable(status)) gone_ = true;
 }
 
 absl::Status TcpStore::SetOn(const Descriptor& connection, const std::string& key, const std::string& value,
@@ -120,8 +126,14 @@ absl::StatusOr<uint8_t> TcpStore::Ask(const Descriptor& connection, Request requ
   AppendInteger(question, uint64_t{1});
   AppendText(question, prefix_ + key);
   FTUNE_RETURN_IF_ERROR(Send(connection, question, deadline));
+  return ReceiveAnswer(connection, deadline);
+}
+
+absl::StatusOr<uint8_t> TcpStore::ReceiveAnswer(const Descriptor& connection, absl::Time deadline) const {
   uint8_t answer = 0;
-  FTUNE_RETURN_IF_ERROR(ReceiveTcp(connection.get(), reinterpret_cast<char*>(&answer), 1, deadline));
+  const absl::Status status = ReceiveTcp(connection.get(), reinterpret_cast<char*>(&answer), 1, deadline);
+  NoteClosed(status);
+  if (!status.ok()) return status;
   return answer;
 }
 
@@ -142,10 +154,7 @@ absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration
       Ask(connection, Request::kWait, key, std::min(deadline, absl::Now() + kLookForTrouble));
   while (absl::IsDeadlineExceeded(answer.status()) && absl::Now() < deadline) {
     FTUNE_RETURN_IF_ERROR(Trouble(kLookForTrouble));
-    uint8_t late = 0;
-    const absl::Status waited = ReceiveTcp(connection.get(), reinterpret_cast<char*>(&late), 1,
-                                           std::min(deadline, absl::Now() + kLookForTrouble));
-    answer = waited.ok() ? absl::StatusOr<uint8_t>(late) : waited;
+    answer = ReceiveAnswer(connection, std::min(deadline, absl::Now() + kLookForTrouble));
   }
   if (absl::IsDeadlineExceeded(answer.status())) {
     // The connection is not used again: the answer may still come.

@@ -1,6 +1,7 @@
 // A key-value store over TCP: torchrun's, or that of TcpStoreServer.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,6 +44,9 @@ class TcpStore final : public KeyValueStore {
   absl::Status CheckServer();
   absl::Status Send(const Descriptor& connection, const std::string& request, absl::Time deadline) const;
   absl::Status Gone() const;
+  // A connection that the server closed: it has ended, and no other is tried.
+  void NoteClosed(const absl::Status& status) const;
+  absl::StatusOr<uint8_t> ReceiveAnswer(const Descriptor& connection, absl::Time deadline) const;
   absl::Status SetOn(const Descriptor& connection, const std::string& key, const std::string& value,
                      absl::Time deadline) const;
   // The answer of one byte to a request about a key.
@@ -57,6 +61,7 @@ class TcpStore final : public KeyValueStore {
   std::string own_address_, server_address_;
   int rank_ = 0;
   Descriptor presence_;
+  mutable std::atomic<bool> gone_ = false;
   std::mutex mutex_;
   std::vector<Descriptor> idle_;
 };
