@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/call_timeout.h"
+#include "parallel/comm/copy_bytes.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
@@ -106,7 +107,7 @@ class ThreadGroup {
       } else {
         const Call& source = sends ? call : *other;
         const Call& target = sends ? *other : call;
-        std::memcpy(target.out.data, source.in.data, static_cast<size_t>(source.in.bytes()));
+        CopyBytes(source.in.data, source.in.bytes(), target.out.data);
       }
       mail.sent = mail.received = nullptr;
       ++mail.delivered;
