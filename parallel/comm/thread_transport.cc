@@ -45,6 +45,8 @@ class ThreadGroup {
   absl::Status Meet(int rank, const Call& call, absl::Duration timeout) {
     {
       const std::lock_guard lock(mutex_);
+      // After an error others may still compare what stands here.
+      FTUNE_RETURN_IF_ERROR(status_);
       calls_[rank] = &call;
       signatures_[rank] = call.signature();
     }
