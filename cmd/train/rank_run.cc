@@ -68,12 +68,12 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
       json_(invocation.json),
       start_(start),
       loaded_(std::move(loaded)),
-      progress_(stderr, VerbosityOf(invocation, start), start.on_terminal),
+      progress_(stderr, VerbosityOf(invocation, start), start.style),
       hub_(HubProgress(VerbosityOf(invocation, start))),
       paths_(*loaded_.recipe.output_dir) {}
 
 absl::StatusOr<CommandResult> RankRun::Run() {
-  absl::StatusOr<CommandResult> result = RunRecipe();
+  absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
   if (result.ok()) return result;
   const absl::Status status = loaded_.Placed(std::move(result).status());
   // The others shall not wait for this one.
@@ -331,7 +331,7 @@ absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
   log_->End(summary.steps, result.json);
   FTUNE_RETURN_IF_ERROR(log_->status());
   SayEnd(summary);
-  if (!json_) std::printf("%s\n", saved_.c_str());
+  result.text = StrCat(saved_.string(), "\n");
   return result;
 }
 

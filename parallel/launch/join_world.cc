@@ -232,7 +232,11 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
       JoinHosts(options, store, world.host_of_rank, ReachableAddress(ranks, environment.rank), name,
                 std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
+  // Only a launcher that serves the store wants to know: where it is gone, the ranks go on without it.
+  store->client->Set(JoinedKey(environment.rank), "").IgnoreError();
   return world;
 }
+
+std::string JoinedKey(int rank) { return StrCat("joined/", rank); }
 
 }  // namespace ftune
