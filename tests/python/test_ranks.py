@@ -383,6 +383,32 @@ def test_memory(case):
             run.check_nothing_left()
 
 
+def test_memory_of_one(case):
+    """One rank of two gets little memory: in whatever thread it runs out, it says so, and the other ends."""
+    arguments = *slow_recipe(case), "parallel.data=2", "train.max_steps=3", "launch.start_timeout=3s"
+    said = 0
+    for kilobytes in range(88000, 128000, 4000):
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        runs = [Run(case, *arguments, environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)},
+                    limit=(resource.RLIMIT_AS, kilobytes * 1024) if i == 1 else None) for i in range(2)]
+        out, err = runs[1].process.communicate(timeout=60)
+        other = runs[0].process.communicate(timeout=60)[1]
+        code = runs[1].process.returncode
+        if "shared librar" in err or code == -signal.SIGSEGV:
+            continue  # the program could not be loaded
+        errors = [line for line in err.splitlines() if "error:" in line]
+        assert code in (3, 5) and len(errors) == 1 and "terminate called" not in err, (kilobytes, code, err)
+        assert "rank 1: " in errors[0] and any(part in errors[0] for part in ("memory", "refused")), errors
+        assert runs[0].process.returncode in (3, 5, 6) and "rank 1: " in other, (kilobytes, other)
+        said += 1
+    assert said >= 4, said
+    # And what a rank says reaches the one who started it.
+    run = Run(case, *slow_recipe(case), "parallel.data=2", "launch.threads=1")
+    limit = 200000 * 1024
+    resource.prlimit(run.rank(1), resource.RLIMIT_AS, (limit, limit))
+    run.end(3, says=["rank 1: ", "memory"])
+
+
 def test_launcher_killed(case):
     """The ranks do not outlive who started them, even where they write nothing that nobody could read."""
     run = Run(case, *long_recipe(case), "--quiet")
