@@ -385,11 +385,12 @@ def test_memory(case):
 
 def test_memory_of_one(case):
     """One rank of two gets little memory: in whatever thread it runs out, it says so, and the other ends."""
-    arguments = *slow_recipe(case), "parallel.data=2", "train.max_steps=3", "launch.start_timeout=3s"
+    arguments = *slow_recipe(case), "parallel.data=2"
     said = 0
     for kilobytes in range(88000, 128000, 4000):
         variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        runs = [Run(case, *arguments, environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)},
+        runs = [Run(case, *arguments, "train.max_steps=3", "launch.start_timeout=3s",
+                    environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)},
                     limit=(resource.RLIMIT_AS, kilobytes * 1024) if i == 1 else None) for i in range(2)]
         out, err = runs[1].process.communicate(timeout=60)
         other = runs[0].process.communicate(timeout=60)[1]
@@ -403,7 +404,7 @@ def test_memory_of_one(case):
         said += 1
     assert said >= 4, said
     # And what a rank says reaches the one who started it.
-    run = Run(case, *slow_recipe(case), "parallel.data=2", "launch.threads=1")
+    run = Run(case, *arguments)
     limit = 200000 * 1024
     resource.prlimit(run.rank(1), resource.RLIMIT_AS, (limit, limit))
     run.end(3, says=["rank 1: ", "memory"])
