@@ -10,11 +10,8 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/call_timeout.h"
-<<<<<<< HEAD
 #include "parallel/comm/circle.h"
-=======
 #include "parallel/comm/copy_bytes.h"
->>>>>>> asan
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
