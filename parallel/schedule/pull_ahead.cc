@@ -18,6 +18,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 enum class WeightPolicy : uint8_t {
   kAtOnce,   // whenever the rank would wait
   kThatFit,  // when it is over before that action can begin, as far as is known
+  kPutOff,   // as kAtOnce; and where it is its turn, B or F goes first if one can begin by then
 };
 
 int LiveChange(const Action& action) {
@@ -101,12 +102,16 @@ class Puller {
     if (left.empty()) return best;
     best.begin = Begin(rank, left.front());
     const double due = best.begin;
+    const auto put_off = [&](const Action& action) {
+      return policy_ == WeightPolicy::kPutOff && action.kind == kBackwardWeight;
+    };
     std::vector<bool> seen(4 * shape_.chunks, false);  // by kind and chunk: their microbatches stay in order
     size_t to_see = seen.size();
     // What the list has before `position` may take more, and must find room beside what is pulled.
     int live = ranks_[rank].live;
     int peak = live;
-    for (size_t position = 0; position < left.size() && to_see > 0 && best.begin > ranks_[rank].free;
+    for (size_t position = 0; position < left.size() && to_see > 0 &&
+                              (best.begin > ranks_[rank].free || put_off(left[best.position]));
          ++position) {
       const Action& action = left[position];
       const size_t stream = static_cast<size_t>(action.kind) * shape_.chunks + shape_.ChunkOf(action.stage);
@@ -115,9 +120,11 @@ class Puller {
         --to_see;
         const double begin = Begin(rank, action);
         const bool room = action.kind != kForward || peak < limit_;
-        const bool fits = action.kind != kBackwardWeight || policy_ == WeightPolicy::kAtOnce ||
+        const bool fits = action.kind != kBackwardWeight || policy_ != WeightPolicy::kThatFit ||
                           begin + CostOf(action, costs_) <= due;
-        if (begin < best.begin && room && fits) best = {begin, position};
+        const bool sooner = begin < best.begin || (begin == best.begin && put_off(left[best.position]) &&
+                                                   action.kind != kBackwardWeight);
+        if (sooner && room && fits) best = {begin, position};
       }
       live += LiveChange(action);
       peak = std::max(peak, live);
@@ -143,17 +150,21 @@ Schedule PullAheadIfShorter(Schedule schedule, const ScheduleCosts& costs) {
     const auto simulation = SimulateSchedule(candidate, costs);
     return simulation.ok() ? simulation->makespan : kNever;
   };
-  Schedule best = schedule;
-  double shortest = makespan(best);
-  for (const WeightPolicy policy : {WeightPolicy::kThatFit, WeightPolicy::kAtOnce}) {
-    Schedule pulled{schedule.shape, Puller(schedule, costs, policy).Run()};
-    const double time = makespan(pulled);
-    // Not for what rounding makes of the same order of events.
-    if (time >= shortest * (1 - 1e-9)) continue;
-    shortest = time;
-    best = std::move(pulled);
+  double shortest = makespan(schedule);
+  for (bool shorter = true; shorter;) {
+    shorter = false;
+    const Schedule from = schedule;
+    for (const WeightPolicy policy : {WeightPolicy::kThatFit, WeightPolicy::kAtOnce, WeightPolicy::kPutOff}) {
+      Schedule pulled{from.shape, Puller(from, costs, policy).Run()};
+      const double time = makespan(pulled);
+      // Not for what rounding makes of the same order of events.
+      if (time >= shortest * (1 - 1e-9)) continue;
+      shortest = time;
+      schedule = std::move(pulled);
+      shorter = true;
+    }
   }
-  return best;
+  return schedule;
 }
 
 }  // namespace ftune
