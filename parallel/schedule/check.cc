@@ -121,7 +121,8 @@ absl::StatusOr<ScheduleFacts> CheckSchedule(const Schedule& schedule, int first_
       facts.has_units = facts.has_units || action.kind == kGather;
     }
   }
-  if (const auto fault = FindDeadlock(schedule, SendMode::kRendezvous); facts.has_transfers && fault) {
+  if (!facts.has_transfers) return facts;
+  if (const auto fault = FindDeadlock(schedule, SendMode::kRendezvous)) {
     facts.needs_buffered_sends = true;
     facts.rendezvous_deadlock = fault->message;
   }

@@ -1,6 +1,7 @@
 #include "parallel/schedule/pull_ahead.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -44,10 +45,12 @@ class Puller {
         policy_(policy),
         walk_(schedule),
         ends_(schedule.shape, kNever),
-        left_(schedule.ranks),
         ranks_(schedule.ranks.size()),
         choices_(schedule.ranks.size()) {
-    for (const std::vector<Action>& actions : left_) limit_ = std::max(limit_, PeakLive(actions));
+    for (const std::vector<Action>& actions : schedule.ranks) {
+      limit_ = std::max(limit_, PeakLive(actions));
+      left_.emplace_back(actions.begin(), actions.end());
+    }
   }
 
   std::vector<std::vector<Action>> Run() {
@@ -97,7 +100,7 @@ class Puller {
   }
 
   Choice Choose(size_t rank) const {
-    const std::vector<Action>& left = left_[rank];
+    const std::deque<Action>& left = left_[rank];
     Choice best;
     if (left.empty()) return best;
     best.begin = Begin(rank, left.front());
@@ -106,7 +109,7 @@ class Puller {
       return policy_ == WeightPolicy::kPutOff && action.kind == kBackwardWeight;
     };
     std::vector<bool> seen(4 * shape_.chunks, false);  // by kind and chunk: their microbatches stay in order
-    size_t to_see = seen.size();
+    size_t to_see = 3 * shape_.chunks;  // F, B and W
     // What the list has before `position` may take more, and must find room beside what is pulled.
     int live = ranks_[rank].live;
     int peak = live;
@@ -137,7 +140,7 @@ class Puller {
   const WeightPolicy policy_;
   const ScheduleWalk walk_;  // knows what needs what
   ActionTable<double> ends_;
-  std::vector<std::vector<Action>> left_;
+  std::vector<std::deque<Action>> left_;  // actions leave at or near the front
   std::vector<RankState> ranks_;
   std::vector<Choice> choices_;
   int limit_ = 0;
