@@ -393,7 +393,7 @@ void AddParallel(KeyTable& table) {
        MakeField("bucket_size", &S::bucket_size, SizeType(),
                  "Gradients that are reduced together while the backward pass runs."),
        MakeField("persistence_threshold", &S::persistence_threshold, IntType(0),
-                 "ZeRO 3: blocks whose parameters all have fewer elements stay whole on every rank."),
+                 "ZeRO 3: parameters of fewer elements stay whole on every rank."),
        MakeField("sequence_parallel", &S::sequence_parallel, BoolType(),
                  "Share norms and residuals too; with tensor > 1."),
        MakeField("schedule", &S::schedule,

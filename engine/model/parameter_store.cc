@@ -1,5 +1,6 @@
 #include "engine/model/parameter_store.h"
 
+#include <algorithm>
 #include <cassert>
 #include <functional>
 #include <numeric>
@@ -51,17 +52,27 @@ Parameter& ParameterStore::Declare(std::string name, std::vector<Dimension> dims
   return p;
 }
 
-void ParameterStore::LayOut() {
+void ParameterStore::LayOut(int64_t small_below) {
   laid_out_ = true;
-  for (Parameter& p : parameters_) {
-    if (p.trainable) {
-      assert(trainable_size_ == 0 || p.dtype == trainable_dtype_);
-      trainable_dtype_ = p.dtype;
-      p.offset = trainable_size_;
-      trainable_size_ += p.size();
+  storage_order_.clear();
+  for (Parameter& p : parameters_) storage_order_.push_back(&p);
+  const auto small = [&](const Parameter* p) { return p->global_size() < small_below; };
+  std::stable_partition(storage_order_.begin(), storage_order_.end(), small);
+
+  trainable_size_ = frozen_bytes_ = 0;
+  small_trainable_size_ = small_frozen_bytes_ = 0;
+  for (Parameter* p : storage_order_) {
+    if (p->trainable) {
+      assert(trainable_size_ == 0 || p->dtype == trainable_dtype_);
+      trainable_dtype_ = p->dtype;
+      p->offset = trainable_size_;
+      trainable_size_ += p->size();
     } else {
-      frozen_bytes_ += FrozenBytes(p);
+      frozen_bytes_ += FrozenBytes(*p);
     }
+    if (!small(p)) continue;
+    small_trainable_size_ = trainable_size_;
+    small_frozen_bytes_ = frozen_bytes_;
   }
 }
 
@@ -72,19 +83,21 @@ void ParameterStore::Allocate(Backend& backend) {
     trainable = backend.Allocate(trainable_dtype_, 1, trainable_size_, Category::kWeights);
   }
   if (frozen_bytes_ > 0) frozen = backend.Allocate(DType::kU8, 1, frozen_bytes_, Category::kWeights);
-  PlaceValues(trainable, frozen);
+  PlaceValues({.large = trainable}, {.large = frozen});
   Own({0, trainable_size_}, trainable);
 }
 
-void ParameterStore::PlaceValues(const Tensor& trainable, const Tensor& frozen) {
+void ParameterStore::PlaceValues(const Home& trainable, const Home& frozen) {
   assert(laid_out_);
-  flat_values_ = trainable;
   int64_t frozen_offset = 0;
-  for (Parameter& p : parameters_) {
-    const Tensor& home = p.trainable ? trainable : frozen;
-    const int64_t offset = p.trainable ? BytesFor(p.dtype, p.offset) : frozen_offset;
-    p.value = Tensor(home.storage(), home.offset() + offset, p.dtype, RowCount(p), Columns(p));
-    if (!p.trainable) frozen_offset += FrozenBytes(p);
+  for (Parameter* p : storage_order_) {
+    const Home& home = p->trainable ? trainable : frozen;
+    int64_t offset = p->trainable ? BytesFor(p->dtype, p->offset) : frozen_offset;
+    const int64_t small = p->trainable ? BytesFor(p->dtype, small_trainable_size_) : small_frozen_bytes_;
+    const Tensor& piece = offset < small ? home.small : home.large;
+    if (offset >= small) offset -= small;
+    p->value = Tensor(piece.storage(), piece.offset() + offset, p->dtype, RowCount(*p), Columns(*p));
+    if (!p->trainable) frozen_offset += FrozenBytes(*p);
   }
 }
 

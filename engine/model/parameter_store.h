@@ -1,6 +1,7 @@
 // The parameters of one block: views into flat storage. Trainable ones lie side by side, without gaps, in one
 // flat tensor with a flat gradient of the same layout (what an optimizer or a reduction works on); frozen
-// ones lie in another, each in the dtype that it has in the file.
+// ones lie in another, each in the dtype that it has in the file. Small ones may lie in front of the others,
+// so that the two kinds of values can have homes of their own.
 #pragma once
 
 #include <cstdint>
@@ -51,15 +52,20 @@ class ParameterStore {
   Parameter& Declare(std::string name, std::vector<Dimension> dims, Placement terms, DType dtype,
                      bool trainable, bool decay);
 
-  // After the last parameter, and before anything below: fixes where each is in flat storage. All trainable
-  // ones must have one dtype.
-  void LayOut();
+  // After the last parameter, and before anything below: fixes where each is in flat storage, those with
+  // fewer elements than `small_below`, of the whole parameter, in front. All trainable ones must have one
+  // dtype.
+  void LayOut(int64_t small_below = 0);
 
   // Values and gradients whole in memory of their own, all of them owned.
   void Allocate(Backend& backend);
   void AllocateGradients(Backend& backend, Stream stream);
-  // Or in memory from elsewhere: [1, trainable_size] and [1, frozen_bytes] u8, undefined where that is 0.
-  void PlaceValues(const Tensor& trainable, const Tensor& frozen);
+  // Flat values in two pieces, of the small parameters and of the others; undefined where there are none.
+  struct Home {
+    Tensor small, large;
+  };
+  // Or in memory from elsewhere: [1, trainable_size] and [1, frozen_bytes] u8.
+  void PlaceValues(const Home& trainable, const Home& frozen);
   void PlaceGradients(const Tensor& flat);
 
   // The part of the flat tensors that this rank updates. Its values are always there, and its gradients when
@@ -72,21 +78,25 @@ class ParameterStore {
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
+  // By place in flat storage.
+  const std::vector<Parameter*>& in_storage_order() const { return storage_order_; }
   int64_t trainable_size() const { return trainable_size_; }
   DType trainable_dtype() const { return trainable_dtype_; }
   int64_t frozen_bytes() const { return frozen_bytes_; }
-  const Tensor& flat_values() const { return flat_values_; }  // [1, trainable_size]; undefined if that is 0
-  const Tensor& flat_gradients() const { return flat_gradients_; }  // f32, same
+  int64_t small_trainable_size() const { return small_trainable_size_; }  // of trainable_size
+  int64_t small_frozen_bytes() const { return small_frozen_bytes_; }      // of frozen_bytes
+  // f32 [1, trainable_size]; undefined if that is 0.
+  const Tensor& flat_gradients() const { return flat_gradients_; }
   bool has_trainable() const { return trainable_size_ > 0; }
 
  private:
   AxisPosition position_;
   std::deque<Parameter> parameters_;  // a deque keeps references valid while it grows
   bool laid_out_ = false;
-  int64_t trainable_size_ = 0;
+  std::vector<Parameter*> storage_order_;
+  int64_t trainable_size_ = 0, small_trainable_size_ = 0;
   DType trainable_dtype_ = DType::kF32;
-  int64_t frozen_bytes_ = 0;
-  Tensor flat_values_;
+  int64_t frozen_bytes_ = 0, small_frozen_bytes_ = 0;
   Tensor flat_gradients_;
   FlatRange owned_;
   Tensor owned_values_;

@@ -44,11 +44,11 @@ Shard LayOutShard(const Block& block, uint64_t site, const UpdateRules& rules,
   shard.range = shard.store->owned();
   shard.site = site;
   shard.master = shard.store->trainable_dtype() != DType::kF32 && options.master;
-  for (const Parameter& p : shard.store->parameters()) {
-    if (!p.trainable) continue;
-    const FlatRange part = Intersect({p.offset, p.size()}, shard.range);
+  for (const Parameter* p : shard.store->in_storage_order()) {
+    if (!p->trainable) continue;
+    const FlatRange part = Intersect({p->offset, p->size()}, shard.range);
     if (part.count == 0) continue;
-    shard.parameters.push_back(Place(p, part, RuleOf(rules, p, block.hidden()), shard));
+    shard.parameters.push_back(Place(*p, part, RuleOf(rules, *p, block.hidden()), shard));
   }
   for (const PlacedParameter& placed : shard.parameters) AddToRuns(placed, options, shard);
   return shard;

@@ -36,6 +36,9 @@ absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptio
   FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
   const UpdateRules rules = MakeRules(optimizer);
   Communicator& group = groups_.shards();
+  if (place_values && options.zero == 3 && group.size() > 1) {
+    for (const auto& block : model_.blocks()) block->store().LayOut(options.persistence_threshold);
+  }
   std::vector<std::vector<int64_t>> cuts;
   for (const auto& block : model_.blocks()) cuts.push_back(CutTrainable(*block, rules, group.size()));
   if (place_values) {

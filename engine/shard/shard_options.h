@@ -16,8 +16,7 @@ struct ShardOptions {
   // Gradients are reduced in pieces of about so many bytes, as backward makes them. Where they are shared
   // out, a block is a piece.
   int64_t bucket_bytes = int64_t{25} << 20;
-  // ZeRO-3: a block's trainable or frozen values stay whole on every rank where none of its parameters has so
-  // many elements.
+  // ZeRO-3: parameters of fewer elements stay whole on every rank.
   int64_t persistence_threshold = 0;
   // Of gradients on the slow part of the data axis (CompressedSums). Then bucket_bytes has no say.
   CompressionOptions compression = {.kind = Compression::kNone};

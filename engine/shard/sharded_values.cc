@@ -11,9 +11,15 @@ namespace {
 
 constexpr int64_t kFrozenUnit = 64;  // bytes: frozen tensors start on cache lines
 
-bool AllSmaller(const ParameterStore& store, bool trainable, int64_t threshold) {
-  return std::all_of(store.parameters().begin(), store.parameters().end(),
-                     [&](const Parameter& p) { return p.trainable != trainable || p.size() < threshold; });
+// What each rank's share has of a range.
+std::vector<int64_t> CountsIn(const FlatRange& range, const std::vector<int64_t>& counts) {
+  std::vector<int64_t> in;
+  int64_t begin = 0;
+  for (const int64_t count : counts) {
+    in.push_back(Intersect(range, {begin, count}).count);
+    begin += count;
+  }
+  return in;
 }
 
 }  // namespace
@@ -27,14 +33,12 @@ ShardedValues::ShardedValues(Backend& backend, Stream stream, Model& model, Comm
       options_(options),
       blocks_(model.blocks().size()) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const ParameterStore& store = model.blocks()[i]->store();
     BlockParts& block = blocks_[i];
-    PlanPart(store, true, cuts[i], block.parts[0]);
-    PlanPart(store, false, EvenCounts(store.frozen_bytes(), group_.size(), kFrozenUnit), block.parts[1]);
+    PlanBlock(model.blocks()[i]->store(), cuts[i], block);
     block.slot = SlotOf(i, blocks_.size(), model.config().tied_head);
     Arena turn;
     for (Part& part : block.parts) {
-      if (part.sharded) part.slot_at = turn.Reserve(BytesFor(part.dtype, part.size));
+      if (part.sharded) part.whole_at = turn.Reserve(BytesFor(part.dtype, part.size));
     }
     Slot& slot = slots_[block.slot];
     slot.bytes = std::max(slot.bytes, turn.bytes());
@@ -44,20 +48,41 @@ ShardedValues::ShardedValues(Backend& backend, Stream stream, Model& model, Comm
 
 ShardedValues::~ShardedValues() { Settle(); }
 
-void ShardedValues::PlanPart(const ParameterStore& store, bool trainable, const std::vector<int64_t>& cut,
-                             Part& part) {
-  part.trainable = trainable;
-  part.dtype = trainable ? store.trainable_dtype() : DType::kU8;
-  part.size = trainable ? store.trainable_size() : store.frozen_bytes();
-  part.counts = cut;
-  part.sharded = options_.zero == 3 && group_.size() > 1 && part.size > 0 &&
-                 !AllSmaller(store, trainable, options_.persistence_threshold);
+void ShardedValues::PlanBlock(const ParameterStore& store, const std::vector<int64_t>& cut,
+                              BlockParts& block) {
+  block.own = {Offsets(cut)[group_.rank()], cut[group_.rank()]};
+  auto& [small, large, frozen_small, frozen_large] = block.parts;
+  const int64_t small_size = store.small_trainable_size();
+  const FlatRange large_range = {small_size, store.trainable_size() - small_size};
+  small = {.trainable = true,
+           .dtype = store.trainable_dtype(),
+           .size = small_size,
+           .counts = CountsIn({0, small_size}, cut)};
+  large = {.trainable = true,
+           .dtype = store.trainable_dtype(),
+           .size = large_range.count,
+           .counts = CountsIn(large_range, cut)};
+  const int64_t frozen = store.frozen_bytes() - store.small_frozen_bytes();
+  // Nobody updates frozen values: what stays whole needs no shares.
+  frozen_small = {.size = store.small_frozen_bytes()};
+  frozen_large = {.size = frozen, .counts = EvenCounts(frozen, group_.size(), kFrozenUnit)};
+
+  large.sharded = frozen_large.sharded = options_.zero == 3 && group_.size() > 1;
+  for (Part& part : block.parts) PlanPart(part);
   // Places are the same on all ranks.
-  if (part.sharded) {
-    part.kept_at =
-        shares_.Reserve(BytesFor(part.dtype, *std::max_element(part.counts.begin(), part.counts.end())));
-  } else if (trainable && group_.size() > 1) {
-    part.kept_at = whole_.Reserve(BytesFor(part.dtype, part.size));
+  const auto reserve = [&](DType dtype, const std::vector<int64_t>& counts) {
+    return shares_.Reserve(BytesFor(dtype, *std::max_element(counts.begin(), counts.end())));
+  };
+  // What an optimizer updates is side by side.
+  small.apart = small.size > 0 && large.sharded;
+  if (large.sharded) block.trainable_at = reserve(large.dtype, cut);
+  if (frozen_large.sharded) block.frozen_at = reserve(frozen_large.dtype, frozen_large.counts);
+}
+
+void ShardedValues::PlanPart(Part& part) {
+  part.sharded = part.apart = part.sharded && part.size > 0;
+  if (!part.sharded && part.trainable && group_.size() > 1) {
+    part.whole_at = whole_.Reserve(BytesFor(part.dtype, part.size));
   }
 }
 
@@ -72,24 +97,38 @@ absl::Status ShardedValues::Allocate() {
 
 void ShardedValues::Place(size_t block) {
   BlockParts& b = blocks_[block];
+  auto& [small, large, frozen_small, frozen_large] = b.parts;
+  const int64_t own_small = small.counts[group_.rank()], own_large = large.counts[group_.rank()];
+  Tensor own;
+  if (large.sharded) own = shares_.At(b.trainable_at, large.dtype, own_small + own_large);
+  const Slot& slot = slots_[b.slot];
+  PlacePart(slot, small.apart ? own.Cols(0, own_small) : Tensor(), small);
+  PlacePart(slot, large.apart ? own.Cols(own_small, own_large) : Tensor(), large);
+  PlacePart(slot, {}, frozen_small);
+  PlacePart(slot,
+            frozen_large.apart
+                ? shares_.At(b.frozen_at, frozen_large.dtype, frozen_large.counts[group_.rank()])
+                : Tensor(),
+            frozen_large);
+
   ParameterStore& store = model_.blocks()[block]->store();
-  for (Part& part : b.parts) {
-    if (part.size == 0) continue;
-    const int64_t own = part.counts[group_.rank()];
-    if (part.sharded) {
-      part.share = shares_.At(part.kept_at, part.dtype, own);
-      part.whole = gathered_.At(slots_[b.slot].at + part.slot_at, part.dtype, part.size);
-    } else if (part.trainable && group_.size() > 1) {
-      part.whole = whole_.At(part.kept_at, part.dtype, part.size);
-      part.share = OwnIn(part);
-    } else {
-      part.whole = backend_.Allocate(part.dtype, 1, part.size, Category::kWeights);
-      part.share = part.whole;
-    }
+  store.PlaceValues({small.whole, large.whole}, {frozen_small.whole, frozen_large.whole});
+  // With nothing sharded one of the two is empty.
+  if (!large.sharded) own = small.size > 0 ? small.share : large.share;
+  store.Own(b.own, own);
+}
+
+// `share`: where it is, if it is apart.
+void ShardedValues::PlacePart(const Slot& slot, const Tensor& share, Part& part) {
+  if (part.size == 0) return;
+  if (part.sharded) {
+    part.whole = gathered_.At(slot.at + part.whole_at, part.dtype, part.size);
+  } else if (part.trainable && group_.size() > 1) {
+    part.whole = whole_.At(part.whole_at, part.dtype, part.size);
+  } else {
+    part.whole = backend_.Allocate(part.dtype, 1, part.size, Category::kWeights);
   }
-  store.PlaceValues(b.parts[0].whole, b.parts[1].whole);
-  const std::vector<int64_t>& counts = b.parts[0].counts;
-  store.Own({Offsets(counts)[group_.rank()], counts[group_.rank()]}, b.parts[0].share);
+  part.share = part.apart ? share : part.trainable && group_.size() > 1 ? OwnIn(part) : part.whole;
 }
 
 Tensor ShardedValues::OwnIn(const Part& part) const {
@@ -153,7 +192,7 @@ void ShardedValues::BeforeFill(size_t block) {
 void ShardedValues::AfterChange(size_t block) {
   if (!backend_.computes()) return;
   for (Part& part : blocks_[block].parts) {
-    if (!part.sharded || part.share.size() == 0) continue;
+    if (!part.apart || part.share.size() == 0) continue;
     const Tensor own = OwnIn(part);
     backend_.Upload(stream_, {own.bytes(), static_cast<size_t>(BytesFor(own.dtype(), own.size()))},
                     part.share);
@@ -161,14 +200,16 @@ void ShardedValues::AfterChange(size_t block) {
 }
 
 void ShardedValues::Publish() {
+  if (group_.size() == 1) return;
   for (BlockParts& b : blocks_) {
-    Part& part = b.parts[0];
-    if (part.size == 0 || group_.size() == 1) continue;
-    if (part.sharded) {
-      part.current = false;
-    } else if (backend_.computes()) {
-      part.pending = group_.Start(
-          Call::AllGather(BufferOf(stream_, part.share), BufferOf(stream_, part.whole), part.counts));
+    for (Part& part : b.parts) {
+      if (part.size == 0 || !part.trainable) continue;
+      if (part.sharded) {
+        part.current = false;
+      } else if (backend_.computes()) {
+        part.pending = group_.Start(
+            Call::AllGather(BufferOf(stream_, part.share), BufferOf(stream_, part.whole), part.counts));
+      }
     }
   }
 }

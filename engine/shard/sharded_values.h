@@ -40,24 +40,27 @@ class ShardedValues {
   void Settle();
 
  private:
-  // The trainable or the frozen values of a block.
+  // A piece of a block's flat trainable or frozen values: of the small parameters, or of the others.
   struct Part {
+    bool trainable = false;
     DType dtype = DType::kU8;
     int64_t size = 0;             // elements; bytes of frozen ones
     std::vector<int64_t> counts;  // of each rank's share
-    bool trainable = false;
-    bool sharded = false;  // only the share stays
-    int64_t kept_at = 0;   // in shares_ or whole_
-    int64_t slot_at = 0;   // in the slot, if sharded
-    Tensor share;          // this rank's, if there are shares
-    Tensor whole;          // in a slot, if sharded
+    bool sharded = false;         // only the share stays
+    int64_t whole_at = 0;         // in the slot if sharded, else in whole_
+    Tensor share;                 // this rank's; the whole where nothing is shared out
+    Tensor whole;
+    bool apart = false;    // the share is not a piece of the whole's memory
     bool current = false;  // what is in the slot is of this part
     Pending pending;       // that makes it so
   };
   struct BlockParts {
-    std::array<Part, 2> parts;  // trainable, frozen
+    std::array<Part, 4> parts;  // trainable: small, others; frozen: small, others
+    FlatRange own;              // what this rank updates of the flat trainable tensor
+    int64_t trainable_at = 0;   // in shares_: what this rank has of trainable ones, side by side
+    int64_t frozen_at = 0;
     size_t slot = 0;
-    bool sharded() const { return parts[0].sharded || parts[1].sharded; }
+    bool sharded() const { return parts[1].sharded || parts[3].sharded; }
   };
   struct Slot {
     int64_t bytes = 0;
@@ -66,8 +69,10 @@ class ShardedValues {
     int uses = 0;
   };
 
-  void PlanPart(const ParameterStore& store, bool trainable, const std::vector<int64_t>& cut, Part& part);
+  void PlanBlock(const ParameterStore& store, const std::vector<int64_t>& cut, BlockParts& block);
+  void PlanPart(Part& part);
   void Place(size_t block);
+  void PlacePart(const Slot& slot, const Tensor& share, Part& part);
   // Makes the slot the block's; what was there is lost.
   void Occupy(size_t block);
   void Gather(Part& part);

@@ -31,9 +31,9 @@ std::vector<HeldElements> HeldOf(const Parameter& p) {
 
 std::vector<PartialRange> PartialRangesOf(const ParameterStore& store) {
   std::vector<PartialRange> partial;
-  for (const Parameter& p : store.parameters()) {
-    if (!p.trainable || p.terms == Placement::Replicate()) continue;
-    for (const HeldElements& held : HeldOf(p)) {
+  for (const Parameter* p : store.in_storage_order()) {
+    if (!p->trainable || p->terms == Placement::Replicate()) continue;
+    for (const HeldElements& held : HeldOf(*p)) {
       if (held.replicas == 1 || held.range.count == 0) continue;
       PartialRange* last = partial.empty() ? nullptr : &partial.back();
       if (last != nullptr && last->replicas == held.replicas &&
@@ -49,11 +49,11 @@ std::vector<PartialRange> PartialRangesOf(const ParameterStore& store) {
 
 std::vector<FlatRange> CountedRangesOf(const ParameterStore& store) {
   std::vector<FlatRange> counted;
-  for (const Parameter& p : store.parameters()) {
-    if (!p.trainable) continue;
-    for (const HeldElements& held : HeldOf(p)) {
+  for (const Parameter* p : store.in_storage_order()) {
+    if (!p->trainable) continue;
+    for (const HeldElements& held : HeldOf(*p)) {
       // The first of those that hold them.
-      if (p.position.rank % held.replicas != 0 || held.range.count == 0) continue;
+      if (p->position.rank % held.replicas != 0 || held.range.count == 0) continue;
       FlatRange* last = counted.empty() ? nullptr : &counted.back();
       if (last != nullptr && last->begin + last->count == held.range.begin) {
         last->count += held.range.count;

@@ -185,11 +185,54 @@ TEST_CASE("ZeRO-3 agrees with one rank for adapters on quantised bases, with rec
       options.step.recompute = {mode, 2};
       const RunPlan plan = Plan(options, 2, 2);
       const RunResult want = TrainOnOne(plan);
-      for (const int64_t threshold : {0, 300, 100'000}) {
+      for (const int64_t threshold : {0, 100, 300, 100'000}) {
         CheckAgrees(TrainWith(plan, {.zero = 3, .persistence_threshold = threshold}), want);
       }
     }
   }
+}
+
+TEST_CASE("small parameters stay whole beside others that are shared out") {
+  constexpr int64_t kSmall = 100;  // norms and biases
+  TinyOptions options = Sgd();
+  options.config.tied_head = true;
+  const RunPlan plan = Plan(options, 3, 2);
+  CheckAgrees(TrainWith(plan, {.zero = 3, .persistence_threshold = kSmall}), TrainOnOne(plan));
+
+  options.sharding = {.zero = 3, .persistence_threshold = kSmall};
+  RunRanks({.data = 3}, [&](Mesh& mesh) {
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    for (int step = 1; step <= 2; ++step)
+      trainer.RunOf(100, {UnevenBatch(step, mesh.rank(), 100, 3)}, step, 1e-2f);
+    double small = 0, large = 0;
+    for (const auto& block : trainer.model->blocks()) {
+      const int64_t begin = block->store().small_trainable_size();
+      for (const Parameter& p : block->store().parameters()) {
+        CHECK((p.offset < begin) == (p.size() < kSmall));
+        (p.size() < kSmall ? small : large) += static_cast<double>(BytesFor(p.dtype, p.size()));
+      }
+    }
+    CHECK(small > 0);
+    // Pages round up; the small ones are there as a whole and, side by side with what is updated, as a share.
+    const double blocks = static_cast<double>(trainer.model->blocks().size());
+    const double weights = static_cast<double>(backend->ledger().current()[Category::kWeights]);
+    CHECK(weights >= small + large / 3);
+    CHECK(weights <= small + (small + large) / 3 + 4096 * 2 * blocks + 64 * 4 * blocks);
+
+    // Every rank has the new values of small ones without a use of their block.
+    const Parameter* norm = trainer.model->Find("model.layers.1.input_layernorm.weight");
+    mesh.axis(MeshAxis::kData).Run(Call::Barrier()).IgnoreError();
+    std::vector<float> values = ReadF32(trainer, norm->value);
+    std::vector<float> greatest = values;
+    CHECK(mesh.world()
+              .Run(Call::AllReduce({reinterpret_cast<std::byte*>(greatest.data()), std::ssize(greatest),
+                                    DType::kF32, Stream()},
+                                   ReduceOp::kMax))
+              .ok());
+    CHECK(values == greatest);
+    CHECK(values[0] != 1.0f);
+  });
 }
 
 TEST_CASE("gradients that overflow on one rank are skipped on all") {
