@@ -33,12 +33,13 @@ ModelShards::~ModelShards() {
 absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptions& optimizer,
                                bool place_values) {
   FTUNE_ASSIGN_OR_RETURN(groups_, DataGroups::Create(*mesh_, options));
-  FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
-  const UpdateRules rules = MakeRules(optimizer);
   Communicator& group = groups_.shards();
+  // Before anybody looks at places.
   if (place_values && options.zero == 3 && group.size() > 1) {
     for (const auto& block : model_.blocks()) block->store().LayOut(options.persistence_threshold);
   }
+  FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
+  const UpdateRules rules = MakeRules(optimizer);
   std::vector<std::vector<int64_t>> cuts;
   for (const auto& block : model_.blocks()) cuts.push_back(CutTrainable(*block, rules, group.size()));
   if (place_values) {

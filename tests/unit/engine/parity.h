@@ -113,6 +113,8 @@ inline void OnRanks(const TinyOptions& model, const MeshPoint& point,
         mesh.set_timeout(absl::Seconds(wrap ? 2 : 60));
         TinyOptions options = model;
         options.sharding.zero = point.zero;
+        // Norms and biases stay whole beside matrices that are shared out.
+        options.sharding.persistence_threshold = 100;
         const auto backend = MakeCpu();
         TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), point.sequence),
                             &mesh);
