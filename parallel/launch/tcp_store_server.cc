@@ -122,11 +122,11 @@ class TcpStoreServer::Loop {
       for (Client& client : clients_) {
         if (waits[i++].revents != 0) Attend(client);
       }
-      const std::lock_guard lock(mutex_);
       for (const Client& client : clients_) {
         if (client.closing && !client.present.empty())
           Store(StrCat(prefix_, tcp_store::kTrouble), client.present);
       }
+      const std::lock_guard lock(mutex_);
       clients_.remove_if([](const Client& client) { return client.closing; });
       if (waits[1].revents != 0) Accept();
       if (clients_.empty()) nobody_.notify_all();
