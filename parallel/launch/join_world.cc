@@ -238,7 +238,7 @@ absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<Ser
                 std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
   // Only a launcher that serves the store wants to know: where it is gone, the ranks go on without it.
-  store->client->Set(JoinedKey(environment.rank), "").IgnoreError();
+  store->client->Set(JoinedKey(environment.rank), "", kLinger).IgnoreError();
   return world;
 }
 
