@@ -7,6 +7,10 @@
 
 namespace ftune {
 
+// The weight [vocab, hidden] of the embedding, and of a head that is tied to it.
+Parameter& DeclareEmbeddingWeight(const ModelConfig& config, const TensorAxis& axis,
+                                  const ParameterPolicy& policy, ParameterStore& store);
+
 class EmbeddingBlock final : public Block {
  public:
   EmbeddingBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy);

@@ -54,7 +54,7 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
   backend_.Zero(stream_, sum_of_squares_);
   shards_->AddSquares(sum_of_squares_);
   shards_->SumOverShards(sum_of_squares_);
-  shards_->SumOverData(loss_);
+  shards_->SumOverBatch(loss_);
   backend_.ClipScale(stream_, sum_of_squares_, output.loss_scale,
                      options_.max_grad_norm.value_or(std::numeric_limits<float>::infinity()),
                      gradient_scale_);

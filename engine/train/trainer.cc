@@ -255,7 +255,7 @@ EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelS
     }
     result.tokens += plan.TrainedTokens(step);
   }
-  shards.SumOverData(sum);
+  shards.SumOverBatch(sum);
   double value = 0.0;
   backend.Download(stream, sum, std::as_writable_bytes(std::span(&value, 1)));
   result.loss = value / static_cast<double>(result.tokens);
