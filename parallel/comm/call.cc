@@ -54,10 +54,19 @@ std::string_view Name(ReduceOp op) {
 std::string CallSignature::Describe() const {
   std::string text = StrCat(Name(kind), "(");
   if (kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter) StrAppend(text, Name(op), ", ");
-  if (kind == CallKind::kBroadcast) StrAppend(text, "from rank ", root, ", ");
+  if (root >= 0) StrAppend(text, kind == CallKind::kSend ? "to" : "from", " rank ", root, ", ");
   if (kind != CallKind::kBarrier) StrAppend(text, Name(dtype));
   if (elements > 0) StrAppend(text, ", ", elements, " elements");
   return StrCat(text, ") #", sequence);
+}
+
+bool AreOneCall(const CallSignature& a, const CallSignature& b) {
+  CallSignature partner = a;
+  if (a.kind == CallKind::kSend || a.kind == CallKind::kReceive) {
+    partner.kind = a.kind == CallKind::kSend ? CallKind::kReceive : CallKind::kSend;
+    partner.root = b.root;
+  }
+  return partner == b;
 }
 
 Call Call::AllReduce(const Buffer& buffer, ReduceOp op) {
@@ -111,11 +120,12 @@ CallSignature Call::signature() const {
       break;
     case CallKind::kSend:
       s.elements = in.count;
+      s.root = peer;
       break;
     case CallKind::kReceive:
-      s.kind = CallKind::kSend;  // what the other rank must do
       s.dtype = out.dtype;
       s.elements = out.count;
+      s.root = peer;
       break;
     case CallKind::kAllToAll:
     case CallKind::kBarrier:

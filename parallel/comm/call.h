@@ -44,7 +44,7 @@ struct CallSignature {
   CallKind kind = CallKind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kF32;
-  int32_t root = -1;     // of a broadcast
+  int32_t root = -1;     // of a broadcast; of a send or receive the other rank
   int64_t elements = 0;  // of all ranks together; 0 for an all-to-all, whose counts differ
   uint64_t counts = 0;   // hash of the elements of each rank
 
@@ -52,6 +52,8 @@ struct CallSignature {
   // "all_reduce(sum, f32, 1024 elements) #17"
   std::string Describe() const;
 };
+// Whether two ranks meet in one call: they make the same, or the one sends what the other receives.
+bool AreOneCall(const CallSignature& a, const CallSignature& b);
 
 // Counts are elements, one entry a rank. Reductions of bf16 and f16 are made in f32 and rounded once; all
 // add in the order of the ranks, so that every rank has the same bits, and a repeated run has them again.

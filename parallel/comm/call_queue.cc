@@ -31,6 +31,11 @@ absl::Status CallQueue::Wait(uint64_t ticket) {
   return status_;
 }
 
+bool CallQueue::Done(uint64_t ticket) const {
+  const std::lock_guard lock(mutex_);
+  return done_ >= ticket;
+}
+
 void CallQueue::Work() {
   std::unique_lock lock(mutex_);
   while (true) {

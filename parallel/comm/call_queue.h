@@ -24,6 +24,8 @@ class CallQueue {
   uint64_t Put(Call call);
   // Until that call and all before it are done. The first error of all.
   absl::Status Wait(uint64_t ticket);
+  // Whether that is so; does not wait.
+  bool Done(uint64_t ticket) const;
   // Of the last call that was put in.
   uint64_t last() const { return put_; }
 
@@ -32,7 +34,7 @@ class CallQueue {
 
   std::function<absl::Status(const Call&)> run_;
   uint64_t put_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Call> calls_;
   uint64_t done_ = 0;

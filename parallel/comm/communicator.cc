@@ -42,6 +42,8 @@ absl::Status Pending::Wait() {
   return communicator_ == nullptr ? absl::OkStatus() : communicator_->WaitFor(ticket_);
 }
 
+bool Pending::done() const { return communicator_ == nullptr || communicator_->queue_->Done(ticket_); }
+
 Communicator::Communicator(std::unique_ptr<Transport> transport)
     : transport_(std::move(transport)),
       rank_(transport_->rank()),

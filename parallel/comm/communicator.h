@@ -24,6 +24,8 @@ class Pending {
   Pending() = default;
   // Until the call is done and its buffers may be used.
   absl::Status Wait();
+  // Whether they may be used now: Wait would not wait. True after an error too.
+  bool done() const;
 
  private:
   friend class Communicator;

@@ -1,17 +1,19 @@
 #include "parallel/comm/gloo_link.h"
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
+#include <gloo/context.h>
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -29,47 +31,132 @@ std::chrono::milliseconds Milliseconds(absl::Duration duration) {
                                                        absl::ToInt64Milliseconds(absl::Hours(24))));
 }
 
-// What crosses gloo's own frames where our store fails.
-struct StoreFailure {
-  std::string key;
-  absl::Status status;
-};
+std::vector<int> NamesOf(const GlooOptions& options) {
+  if (!options.names.empty()) return options.names;
+  std::vector<int> names(options.size);
+  std::iota(names.begin(), names.end(), 0);
+  return names;
+}
 
-// Our store as gloo's.
-class StoreAdapter final : public gloo::rendezvous::Store {
+std::string AddressKey(const GlooOptions& options, int of, int for_rank) {
+  return StrCat(options.prefix, "/gloo/", of, "/", for_rank);
+}
+
+// gloo's connections of a rank to all others. As gloo::rendezvous::Context, but that the making ends where
+// the store knows of trouble, and in time.
+class Mesh final : public gloo::Context {
  public:
-  StoreAdapter(KeyValueStore& store, std::string prefix, absl::Duration timeout)
-      : store_(store), prefix_(std::move(prefix)), deadline_(absl::Now() + timeout) {}
+  using gloo::Context::Context;
 
-  void set(const std::string& key, const std::vector<char>& data) override {
-    const absl::Status status = store_.Set(StrCat(prefix_, "/", key), std::string(data.begin(), data.end()));
-    if (!status.ok()) throw StoreFailure{key, status};
+  // Throws what gloo throws.
+  absl::Status Connect(const GlooOptions& options) {
+    const absl::Time deadline = absl::Now() + options.timeout;
+    gloo::transport::tcp::attr attr(options.address.c_str());
+    device_ = gloo::transport::tcp::CreateDevice(attr);
+    transportContext_ = device_->createContext(rank, size);
+    setTimeout(Milliseconds(options.timeout));
+    transportContext_->setTimeout(Milliseconds(options.timeout));
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      const std::vector<char> address = transportContext_->createPair(peer)->address().bytes();
+      FTUNE_RETURN_IF_ERROR(
+          options.store->Set(AddressKey(options, rank, peer), std::string(address.begin(), address.end())));
+    }
+    Observer observer(*this, options, deadline);
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      absl::StatusOr<std::string> address =
+          options.store->Get(AddressKey(options, peer, rank), deadline - absl::Now());
+      if (absl::IsDeadlineExceeded(address.status())) return NotJoined(options, peer);
+      FTUNE_RETURN_IF_ERROR(address.status());
+      observer.set_peer(peer);
+      try {
+        getPair(peer)->connect({address->begin(), address->end()});
+      } catch (const std::exception&) {
+        // Perhaps because that rank has died, which the store is told in a moment.
+        FTUNE_RETURN_IF_ERROR(observer.AwaitTrouble());
+        throw;
+      }
+      FTUNE_RETURN_IF_ERROR(observer.trouble());
+    }
+    return absl::OkStatus();
   }
-
-  std::vector<char> get(const std::string& key) override {
-    absl::StatusOr<std::string> value = store_.Get(StrCat(prefix_, "/", key), deadline_ - absl::Now());
-    if (!value.ok()) throw StoreFailure{key, value.status()};
-    return {value->begin(), value->end()};
-  }
-
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) get(key);
-  }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override { wait(keys); }
 
  private:
-  KeyValueStore& store_;
-  std::string prefix_;
-  absl::Time deadline_;
-};
+  static absl::Status NotJoined(const GlooOptions& options, int peer) {
+    return UserError(
+        ExitCode::kTimeout,
+        {.key = StrCat("rank ", NamesOf(options)[peer]),
+         .message = StrCat("it did not join the others within ", absl::FormatDuration(options.timeout)),
+         .hint = "look at its log and its host; if it is only slow, raise launch.start_timeout"});
+  }
 
-// The rank whose key ("3", "rank_3") gloo looked for.
-int RankOfKey(const std::string& key) {
-  const size_t digits = key.find_last_not_of("0123456789") + 1;
-  int rank = 0;
-  std::from_chars(key.data() + digits, key.data() + key.size(), rank);
-  return rank;
-}
+  // Closes all connections, on which the other thread waits, where it waits in vain.
+  class Observer {
+   public:
+    Observer(Mesh& mesh, const GlooOptions& options, absl::Time deadline)
+        : mesh_(mesh), options_(options), deadline_(deadline), thread_([this] { Run(); }) {}
+    ~Observer() {
+      {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+      }
+      changed_.notify_all();
+      thread_.join();
+    }
+
+    void set_peer(int peer) {
+      const std::lock_guard lock(mutex_);
+      peer_ = peer;
+    }
+    absl::Status trouble() const {
+      const std::lock_guard lock(mutex_);
+      return trouble_;
+    }
+    absl::Status AwaitTrouble() {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(2 * kLook), [&] { return !trouble_.ok(); });
+      return trouble_;
+    }
+
+   private:
+    static constexpr absl::Duration kLook = absl::Milliseconds(500);
+
+    void Run() {
+      std::unique_lock lock(mutex_);
+      while (!changed_.wait_for(lock, absl::ToChronoNanoseconds(kLook), [&] { return ending_; })) {
+        lock.unlock();
+        absl::Status trouble = options_.store->Trouble(kLook);
+        // Where rank 0 has ended, the store went with it.
+        if (trouble.ok()) trouble = CheckStore();
+        lock.lock();
+        if (trouble.ok() && absl::Now() >= deadline_) trouble = NotJoined(options_, peer_);
+        if (trouble.ok()) continue;
+        trouble_ = trouble;
+        changed_.notify_all();
+        mesh_.closeConnections();
+        return;
+      }
+    }
+
+    // What this rank has set itself is there, if anything is.
+    absl::Status CheckStore() const {
+      const std::string key = AddressKey(options_, mesh_.rank, (mesh_.rank + 1) % mesh_.size);
+      const absl::Status status = options_.store->Get(key, kLook).status();
+      return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+    }
+
+    Mesh& mesh_;
+    const GlooOptions& options_;
+    const absl::Time deadline_;
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ending_ = false;
+    int peer_ = 0;  // that is being connected
+    absl::Status trouble_;
+    std::thread thread_;
+  };
+};
 
 // gloo writes to connections that their peer has closed, which by default ends the process.
 void IgnoreBrokenPipes() {
@@ -79,18 +166,11 @@ void IgnoreBrokenPipes() {
   sigaction(SIGPIPE, &action, nullptr);
 }
 
-std::vector<int> NamesOf(const GlooOptions& options) {
-  if (!options.names.empty()) return options.names;
-  std::vector<int> names(options.size);
-  std::iota(names.begin(), names.end(), 0);
-  return names;
-}
-
 class TcpLink final : public GlooLink {
  public:
   explicit TcpLink(const GlooOptions& options)
       : names_(NamesOf(options)),
-        context_(std::make_shared<gloo::rendezvous::Context>(options.rank, options.size)),
+        context_(std::make_shared<Mesh>(options.rank, options.size)),
         watch_(
             std::make_unique<GlooWatch>(GlooWatchOptions{.rank = options.rank,
                                                          .names = names_,
@@ -107,19 +187,8 @@ class TcpLink final : public GlooLink {
     IgnoreBrokenPipes();
     const absl::Time begin = absl::Now();
     FTUNE_RETURN_IF_ERROR(watch_->Enter());
-    StoreAdapter store(*options.store, StrCat(options.prefix, "/gloo"), options.timeout);
     try {
-      gloo::transport::tcp::attr attr(options.address.c_str());
-      std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attr);
-      context_->setTimeout(Milliseconds(options.timeout));
-      context_->connectFullMesh(store, device);
-    } catch (const StoreFailure& failure) {
-      if (!absl::IsDeadlineExceeded(failure.status)) return failure.status;
-      return UserError(
-          ExitCode::kTimeout,
-          {.key = StrCat("rank ", name(RankOfKey(failure.key))),
-           .message = StrCat("it did not join the others within ", absl::FormatDuration(options.timeout)),
-           .hint = "look at its log and its host; if it is only slow, raise launch.start_timeout"});
+      FTUNE_RETURN_IF_ERROR(context_->Connect(options));
     } catch (const std::exception& error) {
       const bool late = absl::Now() - begin >= options.timeout;
       return UserError(
@@ -148,8 +217,11 @@ class TcpLink final : public GlooLink {
     Close();
   }
 
-  void FailClosed(int peer) override {
-    if (status().ok()) Fail(watch_->CauseOf(peer));
+  void FailClosed(int peer, const LateReport& report) override {
+    if (status().ok()) Fail(watch_->CauseOf(peer, report));
+  }
+  void FailLate(const LateReport& report) override {
+    if (status().ok()) Fail(watch_->Settle(report));
   }
 
   absl::Status status() const override {
@@ -184,20 +256,23 @@ class TcpLink final : public GlooLink {
     ~TcpRound() override { link_.Leave(parts_); }
 
     std::optional<GlooFailure> Wait(absl::Duration timeout) override {
-      if (!link_.status().ok()) return GlooFailure{GlooFailure::Kind::kAborted, 0};
-      if (!started_) return GlooFailure{GlooFailure::Kind::kClosed, failed_to_start_};
+      if (!link_.status().ok()) return GlooFailure{GlooFailure::Kind::kAborted, 0, {}};
+      if (!started_) return GlooFailure{GlooFailure::Kind::kClosed, failed_to_start_, {}};
       const absl::Time deadline = absl::Now() + timeout;
-      for (const Part& part : parts_) {
+      for (size_t p = 0; p < parts_.size(); ++p) {
+        const Part& part = parts_[p];
         const int peer = part.transfer.peer;
         const std::chrono::milliseconds left = Milliseconds(deadline - absl::Now());
         try {
-          const bool done = part.transfer.way == GlooTransfer::Way::kSend ? part.buffer->waitSend(left)
-                                                                          : part.buffer->waitRecv(left);
-          if (!done) return GlooFailure{GlooFailure::Kind::kAborted, peer};
+          const bool done = WaitFor(part, left);
+          if (!done) return GlooFailure{GlooFailure::Kind::kAborted, peer, {}};
         } catch (const std::exception&) {
           // gloo says only by its text which it was.
           const bool late = absl::Now() + absl::Milliseconds(1) >= deadline;
-          return GlooFailure{late ? GlooFailure::Kind::kTimeout : GlooFailure::Kind::kClosed, peer};
+          GlooFailure failure{late ? GlooFailure::Kind::kTimeout : GlooFailure::Kind::kClosed, peer, {}};
+          if (late) failure.missing.push_back(peer);
+          AddMissing(p + 1, failure);
+          return failure;
         }
       }
       return std::nullopt;
@@ -209,6 +284,28 @@ class TcpLink final : public GlooLink {
       GlooTransfer transfer;
       std::unique_ptr<UnboundBuffer> buffer;
     };
+
+    static bool WaitFor(const Part& part, std::chrono::milliseconds timeout) {
+      return part.transfer.way == GlooTransfer::Way::kSend ? part.buffer->waitSend(timeout)
+                                                           : part.buffer->waitRecv(timeout);
+    }
+
+    // The peers of what is not done from part `begin` on.
+    void AddMissing(size_t begin, GlooFailure& failure) const {
+      for (size_t p = begin; p < parts_.size(); ++p) {
+        const int peer = parts_[p].transfer.peer;
+        if (peer == failure.peer) continue;
+        bool done = false;
+        try {
+          done = WaitFor(parts_[p], std::chrono::milliseconds(1));
+        } catch (const std::exception&) {
+          // It is late, or closed.
+        }
+        std::vector<int>& missing = failure.missing;
+        if (!done && std::find(missing.begin(), missing.end(), peer) == missing.end())
+          missing.push_back(peer);
+      }
+    }
 
     TcpLink& link_;
     std::vector<Part> parts_;
@@ -251,7 +348,7 @@ class TcpLink final : public GlooLink {
   }
 
   const std::vector<int> names_;
-  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::shared_ptr<Mesh> context_;
   std::unique_ptr<GlooWatch> watch_;
   mutable std::mutex mutex_;
   absl::Status status_;

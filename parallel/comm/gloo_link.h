@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "parallel/comm/late_ranks.h"
 #include "parallel/launch/key_value_store.h"
 
 namespace ftune {
@@ -45,6 +46,8 @@ struct GlooFailure {
   enum class Kind : uint8_t { kTimeout, kClosed, kAborted };
   Kind kind = Kind::kAborted;
   int peer = 0;
+  // The others whose transfers are not done, and `peer` after a time-out.
+  std::vector<int> missing;
 };
 
 class GlooLink {
@@ -71,8 +74,10 @@ class GlooLink {
   // and all connections are closed.
   virtual void Fail(const absl::Status& cause) = 0;
   // The same, for a connection that another rank closed: by what that rank, or another, told of, else because
-  // it is gone.
-  virtual void FailClosed(int peer) = 0;
+  // it is gone. `report` is what this rank waited for.
+  virtual void FailClosed(int peer, const LateReport& report) = 0;
+  // The same, after a time-out: by what all say that they wait for.
+  virtual void FailLate(const LateReport& report) = 0;
   virtual absl::Status status() const = 0;
 };
 

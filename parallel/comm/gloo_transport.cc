@@ -29,7 +29,7 @@ struct Greeting {
   int64_t elements = 0;
   int64_t for_you = 0;  // all-to-all: elements that the sender has for the receiver
   int32_t root = -1;
-  CallKind kind = CallKind::kBarrier;  // as it was called: a receive is not a send
+  CallKind kind = CallKind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kF32;
   uint8_t unused = 0;
@@ -141,6 +141,10 @@ class GlooTransport final : public Transport {
 
  private:
   int Name(int rank) const { return link_->name(members_[rank]); }
+  CallSignature Named(CallSignature signature) const {
+    if (signature.root >= 0 && signature.root < size()) signature.root = Name(signature.root);
+    return signature;
+  }
 
   std::vector<int> Others() const {
     std::vector<int> others;
@@ -158,12 +162,19 @@ class GlooTransport final : public Transport {
   absl::Status Await(const Call& call, GlooLink::Round& round) {
     const std::optional<GlooFailure> failure = round.Wait(timeout_->get());
     if (!failure) return absl::OkStatus();
+    const CallSignature signature = call.signature();
+    const LateReport report = {.rank = link_->rank(),
+                               .place = call.point_to_point() ? ~channel_ : channel_,
+                               .sequence = signature.sequence,
+                               .missing = failure->missing,
+                               .call = Named(signature).Describe(),
+                               .waited = timeout_->get()};
     switch (failure->kind) {
       case GlooFailure::Kind::kTimeout:
-        link_->Fail(TimeoutError(link_->name(failure->peer), call.signature(), timeout_->get()));
+        link_->FailLate(report);
         break;
       case GlooFailure::Kind::kClosed:
-        link_->FailClosed(failure->peer);
+        link_->FailClosed(failure->peer, report);
         break;
       case GlooFailure::Kind::kAborted:
         break;  // by whoever aborted, with a status
@@ -180,7 +191,7 @@ class GlooTransport final : public Transport {
                          .counts = mine.counts,
                          .elements = mine.elements,
                          .root = mine.root,
-                         .kind = call.point_to_point() ? call.kind : mine.kind,
+                         .kind = mine.kind,
                          .op = mine.op,
                          .dtype = mine.dtype};
     messages_.resize(2 * partners.size() * kMessage);
@@ -212,11 +223,10 @@ class GlooTransport final : public Transport {
   }
 
   absl::Status Check(const Call& call, const Greeting& mine, int peer, const Greeting& theirs) {
-    CallSignature expected = mine.signature();
-    if (call.kind == CallKind::kSend) expected.kind = CallKind::kReceive;
-    if (call.kind == CallKind::kReceive) expected.kind = CallKind::kSend;
-    if (theirs.signature() != expected)
-      return Fail(MismatchError(Name(rank_), mine.signature(), Name(peer), theirs.signature()));
+    if (!AreOneCall(mine.signature(), theirs.signature())) {
+      return Fail(
+          MismatchError({{Name(rank_), Named(mine.signature())}, {Name(peer), Named(theirs.signature())}}));
+    }
     if (call.kind == CallKind::kAllToAll && theirs.for_you != call.out_counts[peer])
       return Fail(CountMismatchError(Name(rank_), call.out_counts[peer], Name(peer), theirs.for_you));
     return absl::OkStatus();

@@ -22,6 +22,7 @@ constexpr absl::Duration kRetry = absl::Milliseconds(20);
 
 // What a rank says of itself: a letter and what follows it.
 constexpr char kAlive = 'a';   // the number of the beat
+constexpr char kLate = 't';    // what it waits for in vain
 constexpr char kFailed = 'f';  // a status
 constexpr char kLeft = 'l';
 
@@ -77,16 +78,20 @@ bool GlooWatch::ending() {
 
 bool GlooWatch::Sleep() {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(tick_),
+  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(tick_, kShortly)),
                             [&] { return leaving_ || !failure_.empty(); });
 }
 
 void GlooWatch::Run(const std::function<void(const absl::Status&)>& failed) {
   absl::Time last = absl::Now();
-  for (uint64_t count = 1; !store_gone_ && Sleep(); ++count) {
+  uint64_t count = 0;
+  while (!store_gone_ && Sleep()) {
+    // A rank that failed or died, also while no call waits for it.
+    if (const absl::Status trouble = options_.store->Trouble(kShortly); !trouble.ok()) return failed(trouble);
     const absl::Time now = absl::Now();
+    if (now - last < tick_) continue;
     // Time in which this process was stopped itself does not count.
-    const absl::Status status = Beat(count, std::min(now - last, 2 * tick_));
+    const absl::Status status = Beat(++count, std::min(now - last, 2 * tick_));
     last = now;
     if (!status.ok()) return failed(status);
   }
@@ -97,8 +102,9 @@ absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {
       options_.store->Set(KeyOf(options_.rank), StrCat(std::string(1, kAlive), count), tick_);
   {
     const std::lock_guard lock(mutex_);
-    // That was told meanwhile, and is not to be lost.
-    if (!failure_.empty()) answer = options_.store->Set(KeyOf(options_.rank), failure_, kShortly);
+    // What was said meanwhile is not to be lost.
+    const std::string& word = failure_.empty() ? report_ : failure_;
+    if (!word.empty()) answer = options_.store->Set(KeyOf(options_.rank), word, kShortly);
   }
   for (int rank = 0; answer.ok() && rank < std::ssize(peers_) && !ending(); ++rank) {
     Peer& peer = peers_[rank];
@@ -137,31 +143,78 @@ void GlooWatch::Tell(const absl::Status& cause) {
     failure_ = word;
   }
   changed_.notify_all();
-  // Without it they see a closed connection.
+  // Without it they see a closed connection, or nothing for a while.
   options_.store->Set(KeyOf(options_.rank), word, kShortly).IgnoreError();
+  options_.store->TellTrouble(cause);
 }
 
-absl::Status GlooWatch::CauseOf(int peer) {
-  std::vector<int> order = {peer};
+GlooWatch::Words GlooWatch::HearAll(int first, absl::Time deadline) {
+  std::vector<int> order = {first};
   for (int rank = 0; rank < std::ssize(options_.names); ++rank) {
-    if (rank != peer && rank != options_.rank) order.push_back(rank);
+    if (rank != first && rank != options_.rank) order.push_back(rank);
   }
-  const absl::Time deadline = absl::Now() + kShortly;
-  bool answered = false;
-  do {
-    for (const int rank : order) {
-      const absl::StatusOr<std::string> word =
-          options_.store->Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
-      if (IsGone(word.status())) return LostRankError(options_.names[0], "it has ended");
-      if (!word.ok()) break;
-      answered = true;
-      if (std::optional<absl::Status> failure = FailureIn(*word)) return *std::move(failure);
+  Words words;
+  for (const int rank : order) {
+    if (rank == options_.rank) continue;
+    const absl::StatusOr<std::string> word =
+        options_.store->Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
+    words.store_gone = IsGone(word.status());
+    if (!word.ok()) break;
+    words.heard = true;
+    words.failure = FailureIn(*word);
+    if (words.failure) break;
+    if (!Says(*word, kLate)) continue;
+    if (std::optional<LateReport> late = LateReport::Decode(std::string_view(*word).substr(1))) {
+      words.late.push_back(*std::move(late));
     }
+  }
+  return words;
+}
+
+absl::Status GlooWatch::CauseOf(int peer, const LateReport& report) {
+  const absl::Time deadline = absl::Now() + kShortly;
+  bool heard = false;
+  do {
+    Words words = HearAll(peer, deadline);
+    if (words.store_gone) return LostRankError(options_.names[0], "it has ended");
+    if (words.failure) return *std::move(words.failure);
+    if (!words.late.empty()) return Settle(report);
+    FTUNE_RETURN_IF_ERROR(options_.store->Trouble(std::max(deadline - absl::Now(), absl::ZeroDuration())));
+    heard = heard || words.heard;
     absl::SleepFor(kRetry);
   } while (absl::Now() < deadline);
   // The store is rank 0's, or its launcher's: without it the peer ended too.
-  if (!answered) return LostRankError(options_.names[0], "the store on its host does not answer");
+  if (!heard) return LostRankError(options_.names[0], "the store on its host does not answer");
   return LostRankError(options_.names[peer], "its connection was closed");
+}
+
+absl::Status GlooWatch::Settle(const LateReport& report) {
+  const std::string word = StrCat(std::string(1, kLate), report.Encode());
+  {
+    const std::lock_guard lock(mutex_);
+    report_ = word;
+  }
+  options_.store->Set(KeyOf(options_.rank), word, kShortly).IgnoreError();
+  // The others have waited about as long. Then the first of them says what it came to, and if it does not,
+  // each says so itself.
+  const absl::Time all_reported = absl::Now() + kShortly, all_told = all_reported + kShortly;
+  std::vector<LateReport> reports;
+  while (true) {
+    Words words = HearAll(options_.rank, all_told);
+    if (words.store_gone) return LostRankError(options_.names[0], "it has ended");
+    if (words.failure) return *std::move(words.failure);
+    FTUNE_RETURN_IF_ERROR(options_.store->Trouble(kRetry));
+    if (words.heard) reports = std::move(words.late);
+    const bool first = std::none_of(reports.begin(), reports.end(),
+                                    [&](const LateReport& other) { return other.rank < options_.rank; });
+    const bool all = reports.size() + 1 == options_.names.size();
+    if (absl::Now() >= all_told || (first && (all || absl::Now() >= all_reported))) break;
+    absl::SleepFor(kRetry);
+  }
+  reports.push_back(report);
+  const std::optional<Blame> blame = BlameFor(reports);
+  if (!blame) return LostRankError(options_.names[options_.rank], "it waits for nobody that is missing");
+  return TimeoutError(options_.names[blame->rank], blame->call, blame->waited);
 }
 
 }  // namespace ftune

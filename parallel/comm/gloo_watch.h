@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "parallel/comm/late_ranks.h"
 #include "parallel/launch/key_value_store.h"
 
 namespace ftune {
@@ -43,8 +44,11 @@ class GlooWatch {
 
   // From any thread, and in a short time, though the store may not answer.
   void Tell(const absl::Status& cause);
-  // Why `peer` closed its connection: by its own word, or another's; else that it did.
-  absl::Status CauseOf(int peer);
+  // Why `peer` closed its connection: by its own word, another's or the store's; else that it did. Where a
+  // rank has come to its time-out, as Settle.
+  absl::Status CauseOf(int peer, const LateReport& report);
+  // Says what this rank waits for in vain, hears what the others do, and gives the error to which all come.
+  absl::Status Settle(const LateReport& report);
   // In order, unless it has told of a failure: to the others, this rank is not lost. The last call.
   void Leave();
 
@@ -55,6 +59,15 @@ class GlooWatch {
   };
   std::string KeyOf(int rank) const;
   void Run(const std::function<void(const absl::Status&)>& failed);
+  // What all ranks have said.
+  struct Words {
+    bool store_gone = false;
+    bool heard = false;  // any
+    std::optional<absl::Status> failure;
+    std::vector<LateReport> late;
+  };
+  // Hears all but this rank, `first` first, until `deadline`.
+  Words HearAll(int first, absl::Time deadline);
   // Says and hears that ranks live; `since` is how long ago it did so before. An error is that of the group.
   absl::Status Beat(uint64_t count, absl::Duration since);
   // The errors of the store, which may be slow for a while.
@@ -72,7 +85,8 @@ class GlooWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool leaving_ = false;
-  std::string failure_;  // this rank's word, where it failed
+  std::string report_;   // this rank's word, where it waits in vain
+  std::string failure_;  // and where it failed
   std::thread thread_;
 };
 

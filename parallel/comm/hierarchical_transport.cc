@@ -17,6 +17,9 @@ namespace {
 // Elements of bf16 or f16 that are reduced at a time, in f32.
 constexpr int64_t kStaged = 1 << 20;
 
+// In which ranks of different hosts agree on the cause of a time-out.
+constexpr absl::Duration kSettling = absl::Seconds(2);
+
 Buffer Part(const Buffer& buffer, int64_t begin, int64_t count) {
   Buffer part = buffer;
   part.data += BytesFor(buffer.dtype, begin);
@@ -105,7 +108,8 @@ class HierarchicalTransport final : public Transport {
   }
 
   void set_timeout(absl::Duration timeout) override {
-    inner_->set_timeout(timeout);
+    // Who waits inside may wait for one that waits between hosts, which has the cause.
+    inner_->set_timeout(timeout + kSettling);
     outer_->set_timeout(timeout);
     if (between_) between_->set_timeout(timeout);
   }

@@ -5,14 +5,17 @@
 
 namespace ftune {
 
-absl::Status MismatchError(int rank, const CallSignature& call, int other, const CallSignature& other_call) {
-  return UserError(
-      ExitCode::kRankFailed,
-      {.key = StrCat("rank ", rank),
-       .message = "the ranks do not make the same calls",
-       .found = StrCat(call.Describe(), " on rank ", rank, ", ", other_call.Describe(), " on rank ", other),
-       .expected = "one call on both",
-       .hint = "this is a fault of ftune: please report it with the recipe"});
+absl::Status MismatchError(const std::vector<RankCall>& calls) {
+  std::vector<std::string> found;
+  for (const RankCall& made : calls) {
+    found.push_back(StrCat(made.call.Describe(), " on rank ", made.rank));
+  }
+  return UserError(ExitCode::kRankFailed,
+                   {.key = StrCat("rank ", calls.front().rank),
+                    .message = "the ranks do not make the same calls",
+                    .found = StrJoin(found, ", "),
+                    .expected = "one call on all of them",
+                    .hint = "this is a fault of ftune: please report it with the recipe"});
 }
 
 absl::Status CountMismatchError(int rank, int64_t taken, int other, int64_t sent) {
@@ -24,13 +27,20 @@ absl::Status CountMismatchError(int rank, int64_t taken, int other, int64_t sent
                     .hint = "this is a fault of ftune: please report it with the recipe"});
 }
 
-absl::Status TimeoutError(int missing, const CallSignature& call, absl::Duration waited) {
-  return UserError(
-      ExitCode::kTimeout,
-      {.key = StrCat("rank ", missing),
-       .message = StrCat("it did not come to ", call.Describe(), " within ", absl::FormatDuration(waited)),
-       .hint = "look at its log and its host; if it is only slow, raise launch.step_timeout (or "
-               "launch.start_timeout, before the first step)"});
+absl::Status TimeoutError(int missing, const std::string& call, absl::Duration waited) {
+  return UserError(ExitCode::kTimeout,
+                   {.key = StrCat("rank ", missing),
+                    .message = StrCat("it did not come to ", call, " within ", absl::FormatDuration(waited)),
+                    .hint = "look at its log and its host; if it is only slow, raise launch.step_timeout (or "
+                            "launch.start_timeout, before the first step)"});
+}
+
+absl::Status NoMemberError(int missing, const std::vector<int>& members, absl::Duration waited) {
+  return UserError(ExitCode::kTimeout,
+                   {.key = StrCat("rank ", missing),
+                    .message = StrCat("it did not come to the making of the group of ranks ",
+                                      StrJoin(members, ", "), " within ", absl::FormatDuration(waited)),
+                    .hint = "look at its log and its host; if it is only slow, raise launch.start_timeout"});
 }
 
 absl::Status LostRankError(int lost, const std::string& how) {

@@ -24,6 +24,9 @@ class ShmChannels {
     uint32_t theirs = 0;  // what the other's counter shows when it has done its part so far
   };
 
+  // Of the stage of `rank`.
+  std::byte* Piece(int rank, int64_t piece) const;
+
   ShmGroup& group_;
   std::vector<Progress> out_, in_;  // by peer
 };

@@ -22,8 +22,8 @@ void Pause() {
 
 }  // namespace
 
-void ShmCounter::Post() {
-  value_.fetch_add(1);
+void ShmCounter::Post(uint32_t steps) {
+  value_.fetch_add(steps);
   if (sleepers_.load() > 0) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value_), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }

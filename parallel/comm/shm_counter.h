@@ -12,7 +12,7 @@ namespace ftune {
 class alignas(64) ShmCounter {
  public:
   // What was written before is seen by who sees the count.
-  void Post();
+  void Post(uint32_t steps = 1);
   bool Reached(uint32_t target) const {
     return static_cast<int32_t>(value_.load(std::memory_order_acquire) - target) >= 0;
   }

@@ -39,12 +39,15 @@ class ShmGroup {
   ShmControl& own() const { return control(rank_); }
   std::byte* stage(int rank, int64_t chunk) const { return control(rank).stage(size(), chunk); }
 
-  // This rank is one step further in the group's collectives; AwaitAll: so is every other.
+  // This rank is one step further in the group's collectives; Await: so is `rank`, AwaitAll: every other.
+  // AwaitOfAll: waits for `rank` where the call needs every other's step before this rank does anything else.
+  // All end with an error where a rank does not come, or waits itself for one that waits for it.
   void Step();
   absl::Status Await(int rank, const Call& call);
+  absl::Status AwaitOfAll(int rank, const Call& call);
   absl::Status AwaitAll(const Call& call);
-  // Until a counter of `rank` is there. Ends all with an error where the rank does not come.
-  absl::Status Await(ShmCounter& counter, uint32_t target, int rank, const Call& call);
+  // The same, for a counter of the channel from `rank` to this one.
+  absl::Status AwaitChannel(int rank, ShmWait::Counter counter, uint32_t target, const Call& call);
 
   // An error where `theirs` is not this rank's call.
   absl::Status Compare(const Call& call, int rank, const CallSignature& theirs);
@@ -63,7 +66,15 @@ class ShmGroup {
  private:
   ShmGroup(std::shared_ptr<ShmHost> host, uint64_t id, std::vector<int> members,
            std::shared_ptr<CallTimeout> timeout);
+  absl::Status Await(int rank, ShmWait::Counter counter, uint32_t target, bool of_all, const Call& call);
+  absl::Status SleepUntil(int rank, ShmWait::Counter counter, uint32_t target, const Call& call);
+  // An error where ranks wait for each other, this one among them.
+  absl::Status CheckProgress();
   absl::Status LeftError(int rank) const;
+  // Null where it does not come.
+  std::shared_ptr<ShmMemory> Find(int rank, uint64_t memory);
+  // What `rank` lays open to this group.
+  absl::StatusOr<std::shared_ptr<ShmMemory>> FindRegion(int rank, uint64_t memory);
   CallSignature Named(const CallSignature& signature) const;
 
   std::shared_ptr<ShmHost> host_;

@@ -11,11 +11,15 @@
 
 namespace ftune {
 
-// Buffers up to this go with the call itself.
+// Buffers of collectives up to this go with the call itself.
 inline constexpr int64_t kShmInlineBytes = 8 << 10;
 // Larger ones that are not in shared memory are copied through two pieces of this size, one of which is
 // filled while the other is read.
 inline constexpr int64_t kShmStageBytes = 512 << 10;
+// What is sent from one rank to another that way is copied in smaller pieces, of which the two make a ring:
+// so that the one copies in what the other copies out.
+inline constexpr int64_t kShmSendBytes = 128 << 10;
+inline constexpr int64_t kShmSendPieces = 2 * kShmStageBytes / kShmSendBytes;
 inline constexpr int kShmMaxRanks = 512;  // whose counts fit beside a call
 
 // Where the others find a buffer.
@@ -45,13 +49,30 @@ struct ShmChannel {
   Mail receive[2];
 };
 
+// What a rank waits for, for the others to see whether it waits for them while they wait for it. While
+// `version` is odd; it then names the wait.
+struct alignas(64) ShmWait {
+  enum Counter : uint32_t { kProgress, kSent, kTaken };
+  std::atomic<uint32_t> version;
+  std::atomic<int32_t> peer;  // whose counter; -1: that of every other rank
+  std::atomic<Counter> counter;
+  std::atomic<uint32_t> target;
+  CallSignature call;  // as messages name it
+};
+
 struct ShmControl {
   ShmCounter progress;  // through the collectives of the group, whose steps are the same on all ranks
   std::atomic<bool> left;
+  ShmWait wait;
   ShmSlot slots[2];
 
   // Behind it: a channel for each rank, and from the next page on the two pieces.
   ShmChannel& channel(int rank) { return reinterpret_cast<ShmChannel*>(this + 1)[rank]; }
+  // That `rank` waits for.
+  ShmCounter& counter(ShmWait::Counter which, int rank) {
+    if (which == ShmWait::kProgress) return progress;
+    return which == ShmWait::kSent ? channel(rank).sent : channel(rank).taken;
+  }
   std::byte* stage(int ranks, int64_t chunk) {
     return reinterpret_cast<std::byte*>(this) + StageOffset(ranks) + chunk % 2 * kShmStageBytes;
   }

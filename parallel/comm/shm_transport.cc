@@ -76,7 +76,7 @@ class ShmTransport final : public Transport {
     group_->Step();
     for (int r = 0; r < size(); ++r) {
       if (r != rank()) {
-        FTUNE_RETURN_IF_ERROR(group_->Await(r, call));
+        FTUNE_RETURN_IF_ERROR(group_->AwaitOfAll(r, call));
         FTUNE_RETURN_IF_ERROR(group_->Compare(call, r, Slot(r).signature));
       }
       FTUNE_RETURN_IF_ERROR(FindSource(r, call));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/call_timeout.h"
+#include "parallel/comm/circle.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
@@ -21,7 +22,12 @@ namespace {
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size)
-      : size_(size), here_(size, false), calls_(size, nullptr), signatures_(size), mail_(size * size) {}
+      : size_(size),
+        here_(size, false),
+        calls_(size, nullptr),
+        signatures_(size),
+        waits_(size),
+        mail_(size * size) {}
 
   int size() const { return size_; }
 
@@ -49,9 +55,8 @@ class ThreadGroup {
     }
     FTUNE_RETURN_IF_ERROR(Barrier(rank, call, timeout));
     for (int other = 0; other < size_; ++other) {
-      if (signatures_[other] == signatures_[rank]) continue;
-      const absl::Status error = MismatchError(rank, signatures_[rank], other, signatures_[other]);
-      Abort(error);
+      if (AreOneCall(signatures_[rank], signatures_[other])) continue;
+      Abort(MismatchError({{rank, signatures_[rank]}, {other, signatures_[other]}}));
       return status();
     }
     return absl::OkStatus();
@@ -68,12 +73,10 @@ class ThreadGroup {
       changed_.notify_all();
       return status_;
     }
-    const bool in_time =
-        changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24))),
-                          [&] { return round_ != round || !status_.ok(); });
-    if (!in_time) {
+    if (!Wait(lock, rank, {.call = &call, .count = round}, timeout)) {
       const auto missing = std::find(here_.begin(), here_.end(), false);
-      status_.Update(TimeoutError(static_cast<int>(missing - here_.begin()), call.signature(), timeout));
+      status_.Update(
+          TimeoutError(static_cast<int>(missing - here_.begin()), call.signature().Describe(), timeout));
       changed_.notify_all();
     }
     return status_;
@@ -89,20 +92,16 @@ class ThreadGroup {
     const Call*& other = sends ? mail.received : mail.sent;
     own = &call;
     changed_.notify_all();
-    const auto wait = [&](auto done) {
-      return changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24))),
-                               [&] { return done() || !status_.ok(); });
-    };
     const uint64_t before = mail.delivered;
-    if (!wait([&] { return other != nullptr || mail.delivered != before; })) {
-      status_.Update(TimeoutError(sends ? to : from, call.signature(), timeout));
+    if (!Wait(lock, sends ? from : to, {.call = &call, .count = before, .mail = &mail}, timeout)) {
+      status_.Update(TimeoutError(sends ? to : from, call.signature().Describe(), timeout));
       changed_.notify_all();
     }
     if (!status_.ok()) return status_;
     if (mail.delivered == before) {  // the second to come moves the bytes
       const CallSignature mine = call.signature(), theirs = other->signature();
-      if (mine != theirs) {
-        status_.Update(MismatchError(sends ? from : to, mine, sends ? to : from, theirs));
+      if (!AreOneCall(mine, theirs)) {
+        status_.Update(MismatchError({{sends ? from : to, mine}, {sends ? to : from, theirs}}));
       } else {
         const Call& source = sends ? call : *other;
         const Call& target = sends ? *other : call;
@@ -134,6 +133,39 @@ class ThreadGroup {
     const Call* received = nullptr;
     uint64_t delivered = 0;
   };
+  // Of one rank, while it waits.
+  struct Waiting {
+    const Call* call = nullptr;
+    uint64_t count = 0;          // the round, or what was delivered
+    const Mail* mail = nullptr;  // or for all ranks
+  };
+
+  bool Goes(const Waiting& wait) const {
+    if (!status_.ok()) return true;
+    if (wait.mail == nullptr) return round_ != wait.count;
+    return wait.mail->delivered != wait.count ||
+           (wait.mail->sent != nullptr && wait.mail->received != nullptr);
+  }
+
+  // Whether it may go on: false where the time has passed. Ranks that wait for each other fail at once.
+  bool Wait(std::unique_lock<std::mutex>& lock, int rank, const Waiting& wait, absl::Duration timeout) {
+    waits_[rank] = wait;
+    const std::vector<int> circle = FindCircle(rank, size_, [&](int from, int to) {
+      const Waiting& w = waits_[from];
+      if (w.call == nullptr || Goes(w)) return false;
+      return w.mail != nullptr ? w.call->peer == to : !here_[to];
+    });
+    if (!circle.empty()) {
+      std::vector<RankCall> calls;
+      for (const int r : circle) calls.push_back({r, waits_[r].call->signature()});
+      status_.Update(MismatchError(calls));
+      changed_.notify_all();
+    }
+    const bool goes = changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24))),
+                                        [&] { return Goes(wait); });
+    waits_[rank] = {};
+    return goes;
+  }
 
   int size_;
   mutable std::mutex mutex_;
@@ -143,6 +175,7 @@ class ThreadGroup {
   uint64_t round_ = 0;
   std::vector<const Call*> calls_;
   std::vector<CallSignature> signatures_;  // apart: a rank that fails takes its call away
+  std::vector<Waiting> waits_;
   std::vector<Mail> mail_;
   std::map<std::vector<int>, std::shared_ptr<ThreadGroup>> parts_;
   std::vector<std::weak_ptr<ThreadGroup>> all_parts_;

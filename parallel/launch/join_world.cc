@@ -158,20 +158,29 @@ struct ServedStore {
 
   // The others may still want to hear why this rank ends.
   ~ServedStore() {
+    if (client) client->Leave();
     client.reset();
     if (server) server->AwaitClients(kLinger);
   }
 };
 
+// Where the store listens. A name of the loopback, which launchers often give rank 0, means this host to it
+// alone: others come by another address.
+std::string ListenAddress(const RankEnvironment& environment) {
+  const bool one_host = environment.local_world_size == environment.world_size;
+  return NamesLoopback(environment.address) && !one_host ? kEverywhere : environment.address;
+}
+
 absl::StatusOr<std::shared_ptr<ServedStore>> OpenStore(const JoinOptions& options) {
   const RankEnvironment& environment = options.environment;
   auto store = std::make_shared<ServedStore>();
   if (environment.rank == 0 && !environment.launcher_serves) {
-    FTUNE_ASSIGN_OR_RETURN(store->server,
-                           TcpStoreServer::Start(environment.address, environment.port, environment.prefix));
+    FTUNE_ASSIGN_OR_RETURN(store->server, TcpStoreServer::Start(ListenAddress(environment), environment.port,
+                                                                environment.prefix));
   }
   FTUNE_ASSIGN_OR_RETURN(store->client, TcpStore::Connect(environment.address, environment.port,
                                                           environment.prefix, options.start_timeout));
+  FTUNE_RETURN_IF_ERROR(store->client->Enter(environment.rank));
   return store;
 }
 
@@ -216,13 +225,9 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinHosts(const JoinOptions& options,
   return MakeHierarchicalTransport(sizes, std::move(inner), std::move(outer));
 }
 
-}  // namespace
-
-absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
+absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<ServedStore>& store,
+                           absl::Time deadline) {
   const RankEnvironment& environment = options.environment;
-  if (environment.world_size == 1) return World{MakeSingleCommunicator(), {0}};
-  const absl::Time deadline = absl::Now() + options.start_timeout;
-  FTUNE_ASSIGN_OR_RETURN(const std::shared_ptr<ServedStore> store, OpenStore(options));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Introduction> ranks, Meet(*store->client, options, deadline));
   FTUNE_ASSIGN_OR_RETURN(const std::string name,
                          NameRun(*store->client, environment.rank, options.start_timeout));
@@ -232,6 +237,17 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
       JoinHosts(options, store, world.host_of_rank, ReachableAddress(ranks, environment.rank), name,
                 std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
+  return world;
+}
+
+}  // namespace
+
+absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
+  if (options.environment.world_size == 1) return World{MakeSingleCommunicator(), {0}};
+  const absl::Time deadline = absl::Now() + options.start_timeout;
+  FTUNE_ASSIGN_OR_RETURN(const std::shared_ptr<ServedStore> store, OpenStore(options));
+  absl::StatusOr<World> world = Join(options, store, deadline);
+  if (!world.ok()) store->client->TellTrouble(world.status());
   return world;
 }
 

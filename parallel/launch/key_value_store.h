@@ -20,6 +20,11 @@ class KeyValueStore {
   // Waits until some rank has set the key; an error of kTimeout where none has in time, of
   // kRankFailed where the store is gone.
   virtual absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) = 0;
+  // The first reason why the run cannot go on that the store knows of: what a rank told, or that one died. OK
+  // where there is none, or the store does not say in time.
+  virtual absl::Status Trouble(absl::Duration timeout) = 0;
+  // Tells the others why this rank cannot go on.
+  virtual void TellTrouble(const absl::Status& trouble) = 0;
 };
 
 }  // namespace ftune

@@ -143,7 +143,10 @@ absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::T
 }
 
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port) {
-  FTUNE_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
+  Addresses addresses(nullptr, &freeaddrinfo);
+  if (host != kEverywhere) {
+    FTUNE_ASSIGN_OR_RETURN(addresses, Resolve(host, port));
+  }
   Bound bound;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     // Many hosts know themselves as 127.0.1.1, where no other reaches them.
@@ -160,7 +163,8 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port) {
   return UsageError({.file = "environment",
                      .key = "MASTER_PORT",
                      .message = bound.error == EADDRINUSE
-                                    ? StrCat("port ", port, " of ", host, " is in use by another process")
+                                    ? StrCat("port ", port, " of ", host.empty() ? "this host" : host,
+                                             " is in use by another process")
                                     : StrCat("rank 0 cannot listen on port ", port, " of ", host, ": ",
                                              strerror(bound.error)),
                      .hint = "choose another port; every rank must be given the same"});

@@ -19,8 +19,9 @@ struct TcpListener {
   Descriptor socket;
   int port = 0;
 };
-// On the host's address where that is one of this machine, else on all. Port 0 is any free one. A port that
-// is in use is an error.
+// On the host's address where that is one of this machine, else, or for kEverywhere, on all. Port 0 is any
+// free one. A port that is in use is an error.
+inline constexpr char kEverywhere[] = "";
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port);
 
 // The numeric addresses of this end of a connection, and of the other.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/mismatch.h"
+#include "parallel/comm/status_text.h"
 #include "parallel/launch/tcp.h"
-#include "parallel/launch/tcp_store_protocol.h"
 
 namespace ftune {
 
@@ -20,6 +22,8 @@ namespace {
 // For what a server answers without waiting for anyone.
 constexpr absl::Duration kAnswerTime = absl::Seconds(10);
 constexpr absl::Duration kLeastAnswerTime = absl::Milliseconds(200);
+// How often who waits asks whether it waits in vain.
+constexpr absl::Duration kLookForTrouble = absl::Milliseconds(500);
 
 std::string NewRequest(Request request) { return std::string(1, static_cast<char>(request)); }
 
@@ -51,6 +55,7 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const std::string& h
 
 absl::StatusOr<Descriptor> TcpStore::TakeConnection(absl::Time deadline) {
   {
+    if (gone_) return Gone();
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
       Descriptor connection = std::move(idle_.back());
@@ -91,45 +96,110 @@ absl::Status TcpStore::Gone() const {
 absl::Status TcpStore::Send(const Descriptor& connection, const std::string& request,
                             absl::Time deadline) const {
   const absl::Status status = SendTcp(connection.get(), request, deadline);
+  NoteClosed(status);
   return status.ok() ? status : Gone();
+}
+
+void TcpStore::NoteClosed(const absl::Status& status) const {
+  if (absl::IsUnavailable(status)) gone_ = true;
+}
+
+absl::Status TcpStore::SetOn(const Descriptor& connection, const std::string& key, const std::string& value,
+                             absl::Time deadline) const {
+  std::string request = NewRequest(Request::kSet);
+  AppendText(request, prefix_ + key);
+  AppendText(request, value);
+  return Send(connection, request, deadline);
 }
 
 absl::Status TcpStore::Set(const std::string& key, const std::string& value, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(deadline));
-  std::string request = NewRequest(Request::kSet);
-  AppendText(request, prefix_ + key);
-  AppendText(request, value);
-  FTUNE_RETURN_IF_ERROR(Send(connection, request, deadline));
+  FTUNE_RETURN_IF_ERROR(SetOn(connection, key, value, deadline));
   GiveBack(std::move(connection));
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint8_t> TcpStore::Ask(const Descriptor& connection, Request request, const std::string& key,
+                                      absl::Time deadline) const {
+  std::string question = NewRequest(request);
+  AppendInteger(question, uint64_t{1});
+  AppendText(question, prefix_ + key);
+  FTUNE_RETURN_IF_ERROR(Send(connection, question, deadline));
+  return ReceiveAnswer(connection, deadline);
+}
+
+absl::StatusOr<uint8_t> TcpStore::ReceiveAnswer(const Descriptor& connection, absl::Time deadline) const {
+  uint8_t answer = 0;
+  const absl::Status status = ReceiveTcp(connection.get(), reinterpret_cast<char*>(&answer), 1, deadline);
+  NoteClosed(status);
+  if (!status.ok()) return status;
+  return answer;
+}
+
+absl::StatusOr<std::string> TcpStore::GetOn(const Descriptor& connection, const std::string& key,
+                                            absl::Duration timeout) const {
+  std::string get = NewRequest(Request::kGet);
+  AppendText(get, prefix_ + key);
+  const absl::Time soon = absl::Now() + std::clamp(timeout, kLeastAnswerTime, kAnswerTime);
+  FTUNE_RETURN_IF_ERROR(Send(connection, get, soon));
+  absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
+  return value.ok() ? std::move(value) : Gone();
 }
 
 absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(deadline));
-  std::string wait = NewRequest(Request::kWait);
-  AppendInteger(wait, uint64_t{1});
-  AppendText(wait, prefix_ + key);
-  FTUNE_RETURN_IF_ERROR(Send(connection, wait, deadline));
-  uint8_t answer = tcp_store::kStopWaiting;
-  const absl::Status waited = ReceiveTcp(connection.get(), reinterpret_cast<char*>(&answer), 1, deadline);
-  if (absl::IsDeadlineExceeded(waited)) {
+  absl::StatusOr<uint8_t> answer =
+      Ask(connection, Request::kWait, key, std::min(deadline, absl::Now() + kLookForTrouble));
+  while (absl::IsDeadlineExceeded(answer.status()) && absl::Now() < deadline) {
+    FTUNE_RETURN_IF_ERROR(Trouble(kLookForTrouble));
+    answer = ReceiveAnswer(connection, std::min(deadline, absl::Now() + kLookForTrouble));
+  }
+  if (absl::IsDeadlineExceeded(answer.status())) {
     // The connection is not used again: the answer may still come.
     return UserError(ExitCode::kTimeout,
                      {.key = StrCat(host_, ":", port_),
                       .message = StrCat("no rank has set ", key, " within ", absl::FormatDuration(timeout)),
                       .hint = "look at the output of the other ranks"});
   }
-  if (!waited.ok() || answer != tcp_store::kStopWaiting) return Gone();
-  std::string get = NewRequest(Request::kGet);
-  AppendText(get, prefix_ + key);
-  const absl::Time soon = absl::Now() + std::clamp(timeout, kLeastAnswerTime, kAnswerTime);
-  FTUNE_RETURN_IF_ERROR(Send(connection, get, soon));
-  absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
-  if (!value.ok()) return Gone();
+  if (!answer.ok() || *answer != tcp_store::kStopWaiting) return Gone();
+  FTUNE_ASSIGN_OR_RETURN(std::string value, GetOn(connection, key, timeout));
   GiveBack(std::move(connection));
   return value;
+}
+
+absl::Status TcpStore::Trouble(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  const std::string key(tcp_store::kTrouble);
+  absl::StatusOr<Descriptor> connection = TakeConnection(deadline);
+  if (!connection.ok()) return absl::OkStatus();
+  const absl::StatusOr<uint8_t> answer = Ask(*connection, Request::kCheck, key, deadline);
+  if (!answer.ok()) return absl::OkStatus();
+  absl::StatusOr<std::string> trouble("");
+  if (*answer == tcp_store::kThere) trouble = GetOn(*connection, key, timeout);
+  if (!trouble.ok()) return absl::OkStatus();
+  GiveBack(*std::move(connection));
+  if (trouble->empty()) return absl::OkStatus();
+  int rank = 0;
+  if (absl::SimpleAtoi(*trouble, &rank)) return LostRankError(rank, "its process died");
+  return DecodeStatus(*trouble);
+}
+
+absl::Status TcpStore::Enter(int rank) {
+  rank_ = rank;
+  FTUNE_ASSIGN_OR_RETURN(presence_, TakeConnection(absl::Now() + kAnswerTime));
+  return SetOn(presence_, StrCat(tcp_store::kPresent, rank), "here", absl::Now() + kAnswerTime);
+}
+
+void TcpStore::Leave() {
+  if (!presence_) return;
+  SetOn(presence_, StrCat(tcp_store::kPresent, rank_), "", absl::Now() + kLookForTrouble).IgnoreError();
+  presence_ = {};
+}
+
+void TcpStore::TellTrouble(const absl::Status& trouble) {
+  Set(std::string(tcp_store::kTrouble), EncodeStatus(trouble), kLookForTrouble).IgnoreError();
 }
 
 }  // namespace ftune

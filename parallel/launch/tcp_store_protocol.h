@@ -17,10 +17,19 @@ enum class Request : uint8_t {
   kValidate = 0,  // kMagic as 32 bits: first on each connection; no answer
   kSet = 1,       // key, value; no answer
   kGet = 3,       // key, which is there; answer: value
+  kCheck = 5,     // a 64-bit number of keys, the keys; answer at once: kThere if all are, or kNotThere
   kWait = 6,      // a 64-bit number of keys, the keys; answer when all are there: kStopWaiting
 };
 inline constexpr uint32_t kMagic = 0x3C85F7CE;
 inline constexpr uint8_t kStopWaiting = 0;
+inline constexpr uint8_t kThere = 0;
+inline constexpr uint8_t kNotThere = 1;
+
+// Keys that mean something to TcpStoreServer, though not to another's. A rank that sets kPresent and its
+// number, with a value that is not empty, lives as long as that connection: when it is closed, the server
+// sets kTrouble to the number. The first value of kTrouble stays.
+inline constexpr std::string_view kPresent = "present/";
+inline constexpr std::string_view kTrouble = "trouble";
 
 inline constexpr uint64_t kLongestText = 1 << 20;
 

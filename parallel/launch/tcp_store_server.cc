@@ -74,6 +74,7 @@ struct Client {
   std::string in;   // received, not yet understood
   std::string out;  // not yet sent
   std::vector<std::string> waits_for;
+  std::string present;  // the rank that lives as long as the connection
   bool closing = false;
 };
 
@@ -117,6 +118,10 @@ class TcpStoreServer::Loop {
         if (waits[i++].revents != 0) Attend(client);
       }
       const std::lock_guard lock(mutex_);
+      for (const Client& client : clients_) {
+        if (client.closing && !client.present.empty())
+          Store(StrCat(prefix_, tcp_store::kTrouble), client.present);
+      }
       clients_.remove_if([](const Client& client) { return client.closing; });
       if (waits[1].revents != 0) Accept();
       if (clients_.empty()) nobody_.notify_all();
@@ -157,7 +162,9 @@ class TcpStoreServer::Loop {
       case Request::kSet: {
         const std::string key = reader.Text();
         std::string value = reader.Text();
-        if (!reader.incomplete() && Allowed(key, client)) Store(key, std::move(value));
+        if (reader.incomplete() || !Allowed(key, client)) break;
+        NotePresence(key, value, client);
+        Store(key, std::move(value));
         break;
       }
       case Request::kGet: {
@@ -169,12 +176,14 @@ class TcpStoreServer::Loop {
         if (!client.closing) AppendText(client.out, found->second);
         break;
       }
+      case Request::kCheck: {
+        const std::vector<std::string> keys = Keys(reader, client);
+        if (reader.incomplete() || client.closing) break;
+        client.out.push_back(static_cast<char>(AreThere(keys) ? tcp_store::kThere : tcp_store::kNotThere));
+        break;
+      }
       case Request::kWait: {
-        std::vector<std::string> keys(std::min<uint64_t>(reader.Integer<uint64_t>(), kMostKeys));
-        for (std::string& key : keys) {
-          key = reader.Text();
-          if (reader.incomplete() || !Allowed(key, client)) break;
-        }
+        std::vector<std::string> keys = Keys(reader, client);
         if (reader.incomplete() || client.closing) break;
         client.waits_for = std::move(keys);
         Wake(client);
@@ -189,12 +198,32 @@ class TcpStoreServer::Loop {
     return true;
   }
 
+  std::vector<std::string> Keys(RequestReader& reader, Client& client) const {
+    std::vector<std::string> keys(std::min<uint64_t>(reader.Integer<uint64_t>(), kMostKeys));
+    for (std::string& key : keys) {
+      key = reader.Text();
+      if (reader.incomplete() || !Allowed(key, client)) break;
+    }
+    return keys;
+  }
+
+  void NotePresence(const std::string& key, const std::string& value, Client& client) const {
+    const std::string present = StrCat(prefix_, tcp_store::kPresent);
+    if (key.starts_with(present)) client.present = value.empty() ? "" : key.substr(present.size());
+  }
+
+  bool AreThere(const std::vector<std::string>& keys) const {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const std::string& key) { return values_.contains(key); });
+  }
+
   bool Allowed(const std::string& key, Client& client) const {
     if (!key.starts_with(prefix_)) client.closing = true;
     return !client.closing;
   }
 
   void Store(const std::string& key, std::string value) {
+    if (values_.contains(key) && key == StrCat(prefix_, tcp_store::kTrouble)) return;
     values_[key] = std::move(value);
     for (Client& client : clients_) {
       if (client.waits_for.empty()) continue;
@@ -205,9 +234,7 @@ class TcpStoreServer::Loop {
 
   // Answers where all it waits for is there.
   void Wake(Client& client) const {
-    const bool ready = std::all_of(client.waits_for.begin(), client.waits_for.end(),
-                                   [&](const std::string& key) { return values_.contains(key); });
-    if (!ready) return;
+    if (!AreThere(client.waits_for)) return;
     client.waits_for.clear();
     client.out.push_back(static_cast<char>(tcp_store::kStopWaiting));
   }

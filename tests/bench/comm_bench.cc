@@ -8,6 +8,7 @@
 //   all_gather      reads (n-1)/n B, writes as much; its own share is in place
 //   reduce_scatter  reads B (a share of each rank's), writes B/n
 //   all_reduce      reads B, writes B/n; then reads and writes (n-1)/n B
+//   send            reads B and writes B, on one of two ranks; the memcpy too is made by one alone
 // memcpy of x bytes touches 2 x. The percentage is the time of memcpy for as many touched bytes, over the
 // time of the call.
 #include <sched.h>
@@ -69,13 +70,17 @@ class Neighbours {
 struct Operation {
   CallKind kind;
   double touched;  // bytes for each of the buffer
+  int64_t smallest = 0;
 };
 
 std::vector<Operation> Operations(int ranks) {
   const double share = 1.0 / ranks;
-  return {{CallKind::kAllReduce, 1 + share + 2 * (1 - share)},
-          {CallKind::kReduceScatter, 1 + share},
-          {CallKind::kAllGather, 2 * (1 - share)}};
+  constexpr int64_t kShare = 64 << 10;  // what is worth sharing out
+  std::vector<Operation> operations = {{CallKind::kAllReduce, 1 + share + 2 * (1 - share), kShare},
+                                       {CallKind::kReduceScatter, 1 + share, kShare},
+                                       {CallKind::kAllGather, 2 * (1 - share), kShare}};
+  if (ranks == 2) operations.push_back({CallKind::kSend, 2});
+  return operations;
 }
 constexpr double kMostTouched = 3;
 
@@ -86,6 +91,7 @@ Call MakeCall(CallKind kind, const Buffer& buffer, std::byte* out, int rank, int
   if (kind == CallKind::kReduceScatter) {
     return Call::ReduceScatter(buffer, {out, counts[rank], buffer.dtype, {}}, counts);
   }
+  if (kind == CallKind::kSend) return rank == 0 ? Call::Send(buffer, 1) : Call::Receive(buffer, 0);
   if (kind == CallKind::kAllGather) return Call::AllGather(share, buffer, counts);
   return Call::AllReduce(buffer);
 }
@@ -114,14 +120,17 @@ class Bench {
     }
     const SharedBytes out = Must(comm_.Allocate(static_cast<int64_t>(kMostTouched / 2 * bytes)));
     for (const Operation& operation : Operations(comm_.size())) {
+      if (bytes < operation.smallest) continue;
+      const bool copies_too = operation.kind != CallKind::kSend || comm_.rank() == 1;
       const auto copied = static_cast<size_t>(operation.touched / 2 * static_cast<double>(bytes));
       std::vector<double> copies;
       std::vector<std::vector<double>> calls(media_.size());
       const int rounds = static_cast<int>(std::clamp<int64_t>((int64_t{1} << 30) / bytes, 9, 300));
       for (int i = 0; i < rounds + kWarmUp; ++i) {
         std::memset(neighbours_.of(comm_.rank()), 0, copied);
-        copies.push_back(
-            Seconds([&] { std::memcpy(out.data.get(), neighbours_.of(comm_.rank() + 1), copied); }));
+        copies.push_back(Seconds([&] {
+          if (copies_too) std::memcpy(out.data.get(), neighbours_.of(comm_.rank() + 1), copied);
+        }));
         for (size_t m = 0; m < media_.size(); ++m) {
           std::memset(buffers[m].data.get(), 0, static_cast<size_t>(bytes));
           const Call call = MakeCall(operation.kind, {buffers[m].data.get(), bytes / 4, DType::kF32, {}},
@@ -173,7 +182,7 @@ class Bench {
   std::vector<Medium> media_;
 };
 
-constexpr int64_t kSizes[] = {int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20, int64_t{256} << 20};
+constexpr int64_t kSizes[] = {int64_t{1} << 10, int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20, int64_t{256} << 20};
 
 void RunRank(int rank, int ranks, const Neighbours& neighbours, const std::filesystem::path& store) {
   // As ftune pins its ranks.

@@ -1,7 +1,8 @@
 // One rank of a group over several hosts, for test_gloo_hosts.py: checks all collectives, or sums until
-// something goes wrong. gloo_rank (check | sum) RANK HOSTS FOLDER ADDRESS, where HOSTS is "2,1": as many
-// ranks on each host. What went wrong is printed. Exit codes are those of ftune; 1 where a collective gave
-// something else than it should.
+// something goes wrong. gloo_rank (check | sum | world) RANK HOSTS FOLDER ADDRESS, where HOSTS is "2,1": as
+// many ranks on each host; `world` sums too, but joins as ftune does, ADDRESS being what rank 0 is called.
+// What went wrong is printed. Exit codes are those of ftune; 1 where a collective gave something else than it
+// should.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "parallel/comm/hierarchical_transport.h"
 #include "parallel/comm/shm_transport.h"
 #include "parallel/comm/single_transport.h"
+#include "parallel/launch/join_world.h"
 #include "tests/unit/parallel/folder_store.h"
 #include "tests/unit/parallel/transport_checks.h"
 
@@ -26,8 +28,27 @@ int Report(const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> Join(int rank, const Hosts& hosts, const std::string& folder,
-                                                const std::string& address) {
+constexpr int kPort = 29600;
+
+absl::StatusOr<std::unique_ptr<Communicator>> JoinAsFtune(int rank, const Hosts& hosts,
+                                                          const std::string& address) {
+  int first = 0;
+  auto host = hosts.begin();
+  while (first + *host <= rank) first += *host++;
+  FTUNE_ASSIGN_OR_RETURN(
+      World world, JoinWorld({.environment = {.rank = rank,
+                                              .world_size = std::accumulate(hosts.begin(), hosts.end(), 0),
+                                              .local_rank = rank - first,
+                                              .local_world_size = *host,
+                                              .address = address,
+                                              .port = kPort,
+                                              .prefix = "gloo_rank/"},
+                              .start_timeout = absl::Seconds(30)}));
+  return std::move(world.communicator);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(int rank, const Hosts& hosts, const std::string& folder,
+                                                   const std::string& address) {
   int host = 0, first = 0;
   while (first + hosts[host] <= rank) first += hosts[host++];
   std::vector<int> names(hosts[host]);
@@ -48,15 +69,18 @@ absl::StatusOr<std::unique_ptr<Transport>> Join(int rank, const Hosts& hosts, co
                                    .prefix = "world",
                                    .address = address,
                                    .timeout = absl::Seconds(30)}));
-  return MakeHierarchicalTransport(hosts, std::move(inner), std::move(outer));
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                         MakeHierarchicalTransport(hosts, std::move(inner), std::move(outer)));
+  return std::make_unique<Communicator>(std::move(transport));
 }
 
 int Main(const std::string& what, int rank, const Hosts& hosts, const std::string& folder,
          const std::string& address) {
-  absl::StatusOr<std::unique_ptr<Transport>> transport = Join(rank, hosts, folder, address);
-  if (!transport.ok()) return Report(transport.status());
-  (*transport)->set_timeout(absl::Seconds(what == "sum" ? 2 : 30));
-  Communicator comm(*std::move(transport));
+  const absl::StatusOr<std::unique_ptr<Communicator>> joined =
+      what == "world" ? JoinAsFtune(rank, hosts, address) : Join(rank, hosts, folder, address);
+  if (!joined.ok()) return Report(joined.status());
+  Communicator& comm = **joined;
+  comm.set_timeout(absl::Seconds(what == "sum" ? 2 : 30));
   if (what == "check") {
     const std::string failures = TransportChecks(comm, hosts).Run();
     std::printf("%s", failures.c_str());

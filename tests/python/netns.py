@@ -52,6 +52,10 @@ class Hosts:
         self._processes.append(process)
         return process
 
+    def output(self, host, command):
+        """What a command says on a host."""
+        return _ip("netns", "exec", self._names[host], *command)
+
     def cut(self, host):
         """Nothing reaches the host from now on, or leaves it; nobody is told."""
         _ip("-n", self._switch, "link", "set", f"host{host}", "down")

@@ -8,6 +8,7 @@ Exit status 77, which CTest counts as skipped, where there can be no namespaces.
 """
 
 import argparse
+import collections
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import netns
 
+PORT = 29600  # of the store, as gloo_rank has it
 FLAT = [1, 1, 1]  # ranks on each host
 EVEN = [2, 2]
 UNEVEN = [2, 1]
@@ -29,7 +31,7 @@ def start(hosts, arguments, ranks, what, name):
     folder.mkdir(parents=True)
     homes = [host for host, count in enumerate(ranks) for _ in range(count)]
     return [hosts.start(host, [str(arguments.rank), what, str(rank), ",".join(map(str, ranks)), str(folder),
-                               hosts.address(host)], stdout=subprocess.PIPE, text=True)
+                               hosts.address(0 if what == "world" else host)], stdout=subprocess.PIPE, text=True)
             for rank, host in enumerate(homes)], folder
 
 
@@ -52,6 +54,48 @@ def check_collectives(arguments, ranks):
         for got in results(processes):
             assert got == (0, ""), f"collectives, {ranks} ranks on each host: {got}"
         print(f"ok collectives, {ranks} ranks on each host")
+
+
+def wait_for_introductions(hosts, count):
+    """Until ranks on `count` hosts have come to the store: the second connection of each is made behind its first word."""
+    end = time.monotonic() + 30
+    while True:
+        said = hosts.output(0, ["ss", "-Htn", "state", "established", "sport", "=", f":{PORT}"])
+        peers = collections.Counter(line.split()[-1].rsplit(":", 1)[0] for line in said.splitlines())
+        if sum(connections > 1 for connections in peers.values()) >= count:
+            return
+        assert time.monotonic() < end, f"not all have come: {said}"
+
+
+def check_killed_at_start(arguments, victim):
+    """A rank that is killed at some moment of its joining: the others, which have 30 s for that, hear of it."""
+    delays, slowest = [0.01 * i for i in range(12)], 0
+    for delay in delays:
+        with netns.Hosts(len(FLAT)) as hosts:
+            processes, _ = start(hosts, arguments, FLAT, "world", "start")
+            wait_for_introductions(hosts, len(FLAT))
+            time.sleep(delay)
+            processes[victim].kill()
+            begin = time.monotonic()
+            others = [process for rank, process in enumerate(processes) if rank != victim]
+            for got in results(others):
+                assert got[0] == 5 and re.search(f"rank {victim}[:,]", got[1]), f"killed at start + {delay} s: {got}"
+            slowest = max(slowest, time.monotonic() - begin)
+    assert slowest < 5, f"noticed only after {slowest:.2f} s"
+    print(f"ok killed at start, {len(delays)} times: noticed after {slowest:.2f} s at most")
+
+
+def check_loopback(arguments):
+    """Rank 0 is told that it is on localhost, the other host another name of it: the store answers both."""
+    with netns.Hosts(2) as hosts:
+        folder = arguments.work / "loopback"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        processes = [hosts.start(rank, [str(arguments.rank), "world", str(rank), "1,1", str(folder), address],
+                                 stdout=subprocess.PIPE, text=True)
+                     for rank, address in ((0, "localhost"), (1, hosts.address(0)))]
+        wait_for([folder / f"summing~{rank}" for rank in (0, 1)])
+        print("ok a store that rank 0 knows as localhost")
 
 
 def check_failure(arguments, ranks, what, fail, status, words):
@@ -93,10 +137,17 @@ def main():
     check_clean_after_failure()
     for ranks in (FLAT, EVEN, UNEVEN):
         check_collectives(arguments, ranks)
+    check_loopback(arguments)
+    check_killed_at_start(arguments, 2)
+    check_killed_at_start(arguments, 0)
     check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ")
     check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ")
-    # One of the two that are left may be a call behind, waiting for the third: then that is what the other says.
-    check_failure(arguments, FLAT, "cut", lambda hosts, _: hosts.cut(2), 6, "rank [12]: it did not come to all_reduce")
+    # One of the two that are left may be a call behind, waiting for the third. The other knows that.
+    for time_ in range(3):
+        check_failure(arguments, FLAT, f"cut-{time_}", lambda hosts, _: hosts.cut(2), 6,
+                      "^error: rank 2: it did not come to all_reduce")
+    check_failure(arguments, UNEVEN, "cut-uneven", lambda hosts, _: hosts.cut(1), 6,
+                  "^error: rank 2: it did not come to all_reduce")
 
 
 if __name__ == "__main__":

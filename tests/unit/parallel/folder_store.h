@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/status_text.h"
 #include "parallel/launch/key_value_store.h"
 
 namespace ftune {
@@ -41,6 +42,14 @@ class FolderStore final : public KeyValueStore {
         return UserError(ExitCode::kTimeout, {.message = StrCat("nobody set ", key)});
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+
+  absl::Status Trouble(absl::Duration) override {
+    const absl::StatusOr<std::string> trouble = Get("trouble", absl::ZeroDuration());
+    return trouble.ok() ? DecodeStatus(*trouble) : absl::OkStatus();
+  }
+  void TellTrouble(const absl::Status& trouble) override {
+    if (Trouble(absl::ZeroDuration()).ok()) Set("trouble", EncodeStatus(trouble)).IgnoreError();
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/parallel/conformance.h"
 #include "tests/unit/parallel/gloo_ranks.h"
+#include "tests/unit/parallel/mixed_calls.h"
 #include "tests/unit/parallel/processes.h"
 #include "tests/unit/parallel/transport_checks.h"
 
@@ -100,7 +101,7 @@ TEST_CASE("gloo: a different call on one rank is an error that names both, at on
     std::vector<float> x(10);
     const absl::Status status =
         comm.rank() == 0 ? comm.Run(Call::Send(View(x), 1)) : comm.Run(Call::Broadcast(View(x), 0));
-    CHECK(NotSaid(status, "send(f32, 10 elements) #0 on rank 0",
+    CHECK(NotSaid(status, "send(to rank 1, f32, 10 elements) #0 on rank 0",
                   "broadcast(from rank 0, f32, 10 elements) #0 on rank 1") == "");
   });
   RunGloo(2, [](Communicator& comm) {
@@ -114,6 +115,17 @@ TEST_CASE("gloo: a different call on one rank is an error that names both, at on
           "");
   });
   CHECK(absl::Now() - begin < absl::Seconds(15));
+}
+
+TEST_CASE("gloo: calls that wait for each other are an error at once") {
+  for (const WrongOrder& order : WrongOrders()) {
+    if (order.of_three) continue;
+    RunGloo(3, [&](Communicator& comm) { CHECK(CheckWrongOrder(comm, order) == ""); });
+  }
+}
+
+TEST_CASE("gloo: sends and receives among collectives") {
+  RunGloo(4, [&](Communicator& comm) { CHECK(RunMixedCalls(comm, 1, 400) == ""); });
 }
 
 TEST_CASE("gloo: who does not come is named by all who waited") {

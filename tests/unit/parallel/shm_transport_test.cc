@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "tests/unit/parallel/conformance.h"
+#include "tests/unit/parallel/mixed_calls.h"
 #include "tests/unit/parallel/processes.h"
 
 namespace ftune {
@@ -118,6 +119,90 @@ TEST_CASE("shared memory: a send and a receive that differ") {
         rank, Expect(status, ExitCode::kRankFailed, {"1000 elements", "2000 elements", "rank 0", "rank 1"}));
   });
   CHECK(ranks.Wait() == "0 0");
+}
+
+TEST_CASE("shared memory: calls that wait for each other are an error at once") {
+  for (const WrongOrder& order : WrongOrders()) {
+    const ShmOptions run = NewRun(3);
+    RankProcesses ranks(3, [&](int rank) {
+      const auto comm = Join(run, rank);
+      const std::string wrong = CheckWrongOrder(*comm, order);
+      return wrong.empty() ? 0 : ReportFailures(rank, {wrong});
+    });
+    CHECK(ranks.Wait() == "0 0 0");
+  }
+}
+
+TEST_CASE("shared memory: sends and receives among collectives") {
+  const ShmOptions run = NewRun(4);
+  RankProcesses ranks(4, [&](int rank) {
+    const auto comm = Join(run, rank);
+    for (const uint64_t seed : {1, 2, 3}) {
+      const std::string wrong = RunMixedCalls(*comm, seed, 400);
+      if (!wrong.empty()) return ReportFailures(rank, {wrong});
+    }
+    return 0;
+  });
+  CHECK(ranks.Wait() == "0 0 0 0");
+}
+
+// Of this process, of a kind of mapping; resident, in KiB.
+int64_t ResidentOf(const std::string& name) {
+  std::ifstream maps("/proc/self/smaps");
+  int64_t total = 0;
+  bool counts = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) counts = line.find(name) != std::string::npos;
+    if (counts && line.starts_with("Rss:")) total += std::stoll(line.substr(4));
+  }
+  return total;
+}
+
+TEST_CASE("shared memory: a pair that only sends what is in shared memory takes a few pages") {
+  const ShmOptions run = NewRun(2);
+  RankProcesses ranks(2, [&](int rank) {
+    const auto world = Join(run, rank);
+    const SharedBytes memory = world->Allocate(4 << 20).value();
+    if (!world->Run(Call::Barrier()).ok()) return 2;
+    const Buffer all = {memory.data.get(), 4 << 20, DType::kU8, {}};
+    const auto send = [&](Communicator& pair) {
+      Pending calls[8];
+      for (Pending& call : calls) call = pair.Start(rank == 0 ? Call::Send(all, 1) : Call::Receive(all, 0));
+      for (Pending& call : calls) {
+        if (!call.Wait().ok()) return false;
+      }
+      return true;
+    };
+    std::vector<std::unique_ptr<Communicator>> pairs;
+    pairs.push_back(world->Split({0, 1}).value());
+    if (!send(*pairs.back())) return 3;
+    const int64_t before = ResidentOf("memfd:ftune");
+    for (int i = 0; i < 10; ++i) {
+      pairs.push_back(world->Split({0, 1}).value());
+      if (!send(*pairs.back())) return 3;
+    }
+    const int64_t each = (ResidentOf("memfd:ftune") - before) / 10;  // both ranks' regions
+    return each <= 32 ? 0 : 4;
+  });
+  CHECK(ranks.Wait() == "0 0");
+}
+
+TEST_CASE("shared memory: who does not come to a split is named, and the group") {
+  ShmOptions run = NewRun(3);
+  run.rank_names = {4, 5, 6};
+  RankProcesses ranks(3, [&](int rank) {
+    const auto world = Join(run, rank);
+    world->set_timeout(absl::Milliseconds(200));
+    if (rank == 1) {
+      while (world->status().ok()) absl::SleepFor(absl::Milliseconds(5));
+    } else {
+      world->Split({0, 1, 2}).status().IgnoreError();
+    }
+    return ReportFailures(rank,
+                          Expect(world->status(), ExitCode::kTimeout,
+                                 {"rank 5: it did not come to the making of the group of ranks 4, 5, 6"}));
+  });
+  CHECK(ranks.Wait() == "0 0 0");
 }
 
 TEST_CASE("shared memory: who does not come is named, on all ranks") {

@@ -8,6 +8,7 @@
 
 #include "parallel/comm/gather_text.h"
 #include "parallel/mesh.h"
+#include "tests/unit/parallel/mixed_calls.h"
 #include "tests/unit/parallel/thread_ranks.h"
 
 namespace ftune {
@@ -59,6 +60,45 @@ TEST_CASE("thread ranks: a different call on one of them is an error that names 
     REQUIRE(!status.ok());
     CHECK(status.message().find("8 elements") != std::string::npos);
     CHECK(status.message().find("rank 1") != std::string::npos);
+  });
+}
+
+TEST_CASE("thread ranks: calls that wait for each other are an error at once") {
+  for (const WrongOrder& order : WrongOrders()) {
+    RunRanks(3, [&](Communicator& comm) {
+      comm.set_timeout(absl::Seconds(20));
+      CHECK(CheckWrongOrder(comm, order) == "");
+    });
+  }
+}
+
+TEST_CASE("thread ranks: sends and receives among collectives") {
+  for (const uint64_t seed : {1, 2, 3}) {
+    RunRanks(4, [&](Communicator& comm) {
+      comm.set_timeout(absl::Seconds(20));
+      CHECK(RunMixedCalls(comm, seed, 400) == "");
+    });
+  }
+}
+
+TEST_CASE("thread ranks: a call that was started says when it is done, also after an error") {
+  RunRanks(2, [](Communicator& comm) {
+    std::vector<float> x(10);
+    CHECK(Pending().done());
+    Pending first = comm.rank() == 0 ? comm.Start(Call::Send(View(x, DType::kF32), 1)) : Pending();
+    absl::SleepFor(absl::Milliseconds(50));
+    if (comm.rank() == 0) CHECK_FALSE(first.done());  // nobody receives
+    if (comm.rank() == 1) absl::SleepFor(absl::Milliseconds(100));
+    if (comm.rank() == 1) first = comm.Start(Call::Receive(View(x, DType::kF32), 0));
+    const absl::Time end = absl::Now() + absl::Seconds(10);
+    while (!first.done() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    CHECK(first.done());
+    CHECK(first.Wait().ok());
+    comm.Abort(absl::InternalError("over"));
+    Pending late = comm.Start(Call::Barrier());
+    while (!late.done() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    CHECK(late.done());
+    CHECK_FALSE(late.Wait().ok());
   });
 }
 
