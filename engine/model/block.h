@@ -49,6 +49,8 @@ class Block {
   virtual bool copy() const { return false; }
   // Whether backward reads values of parameters, and not only what forward saved.
   virtual bool backward_reads_values() const { return true; }
+  // Whether the second half does: those of adapters.
+  virtual bool backward_weight_reads_values() const { return false; }
 
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}

@@ -18,6 +18,7 @@ class EmbeddingBlock final : public Block {
   const Parameter& weight() const { return *weight_; }
 
   bool backward_reads_values() const override { return adapter_ != nullptr; }
+  bool backward_weight_reads_values() const override { return adapter_ != nullptr; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
 

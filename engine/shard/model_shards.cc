@@ -33,6 +33,10 @@ ModelShards::~ModelShards() {
 absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptions& optimizer,
                                bool place_values) {
   FTUNE_ASSIGN_OR_RETURN(groups_, DataGroups::Create(*mesh_, options));
+  const bool has_head = model_.is_head(model_.blocks().size() - 1);
+  const int64_t claim = has_head ? mesh_->rank() : mesh_->shape().ranks();
+  FTUNE_ASSIGN_OR_RETURN(const int64_t least, mesh_->world().AllReduce(-claim, ReduceOp::kMax));
+  head_rank_ = static_cast<int>(-least);
   FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
   FTUNE_ASSIGN_OR_RETURN(tied_sum_, TiedSum::Create(*mesh_, model_));
   const UpdateRules rules = MakeRules(optimizer);
@@ -115,9 +119,9 @@ int64_t ModelShards::AgreeOn(int64_t value) {
   return mesh_->world().AllReduce(value, ReduceOp::kMax).value_or(value);
 }
 
-int64_t ModelShards::FromFirst(int64_t value) {
+int64_t ModelShards::FromHead(int64_t value) {
   const Buffer buffer = {reinterpret_cast<std::byte*>(&value), 1, DType::kI64, stream_};
-  mesh_->world().Run(Call::Broadcast(buffer, 0)).IgnoreError();
+  mesh_->world().Run(Call::Broadcast(buffer, head_rank_)).IgnoreError();
   return value;
 }
 

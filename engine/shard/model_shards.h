@@ -64,7 +64,7 @@ class ModelShards final : public BlockHooks {
   void AfterChange(size_t block) override;
   void BeforeGradients(size_t block) override;
   void AfterGradients(size_t block, bool last) override;
-  int64_t FromFirst(int64_t value) override;
+  int64_t FromHead(int64_t value) override;
   bool failed() const override { return !status().ok(); }
 
  private:
@@ -78,6 +78,7 @@ class ModelShards final : public BlockHooks {
   Model& model_;
   std::unique_ptr<Mesh> own_mesh_;  // of a single rank
   Mesh* mesh_;
+  int head_rank_ = 0;  // the first in the world that has the head
   DataGroups groups_;
   TensorSums tensor_sums_;
   TiedSum tied_sum_;

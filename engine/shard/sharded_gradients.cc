@@ -14,8 +14,7 @@ constexpr int64_t kBytes = sizeof(float);
 }  // namespace
 
 ShardedGradients::ShardedGradients(Backend& backend, Stream stream, Model& model, const DataGroups& groups,
-                                   TensorSums& tensor_sums, TiedSum& tied_sum,
-                                   const ShardOptions& options,
+                                   TensorSums& tensor_sums, TiedSum& tied_sum, const ShardOptions& options,
                                    std::vector<std::vector<int64_t>> cuts)
     : backend_(backend),
       stream_(stream),
@@ -170,7 +169,7 @@ void ShardedGradients::ReduceWhole(size_t block) {
   }
   if (compressed_) return compressed_->SumCopies(block, store.flat_gradients());
   // Blocks lie in the order of backward: what is complete is one range, until a schedule leaps over one.
-  if (places_[block] != bucket_end_) {
+  if (places_[block] != Arena::PlaceAfter(bucket_end_)) {
     SumBuckets(true);
     bucket_begin_ = places_[block];
   }

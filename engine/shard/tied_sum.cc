@@ -8,7 +8,9 @@
 namespace ftune {
 namespace {
 
-const Parameter& TiedWeight(const Model& model) { return model.blocks().front()->store().parameters().front(); }
+const Parameter& TiedWeight(const Model& model) {
+  return model.blocks().front()->store().parameters().front();
+}
 
 }  // namespace
 

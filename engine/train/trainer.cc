@@ -58,14 +58,14 @@ absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& 
 
 Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
                  const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
-                 ModelShards* shards)
+                 ModelShards* shards, Pipeline* pipeline)
     : backend_(backend),
       stream_(stream),
       data_(data),
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      step_(backend, stream, model, optimizer, options.step, shards) {
+      step_(backend, stream, model, optimizer, options.step, shards, pipeline) {
   step_.runner().set_timeline(options.step.timeline);
 }
 
@@ -101,7 +101,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     BeginTrace(done + 1);
     const double start = Timeline::Now();
     const double flops_before = backend_.work().useful_flops;
-    const int64_t sent_before = step_.shards().traffic().bytes;
+    const int64_t sent_before = step_.traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Timeline::Now() - start;
@@ -131,7 +131,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
       Report(done, input, output, seconds, wait, backend_.work().useful_flops - flops_before,
-             step_.shards().traffic().bytes - sent_before);
+             step_.traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
@@ -216,7 +216,7 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
   const double start = Timeline::Now();
   const EvalResult result =
       EvaluateModel(backend_, stream_, step_.runner(), step_.shards(), *evaluation_, stop);
-  FTUNE_RETURN_IF_ERROR(step_.shards().status());
+  FTUNE_RETURN_IF_ERROR(step_.status());
   if (result.stopped) return absl::OkStatus();
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,

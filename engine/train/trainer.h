@@ -47,7 +47,7 @@ class Trainer {
   // its own microbatches.
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
-          ModelShards* shards = nullptr);
+          ModelShards* shards = nullptr, Pipeline* pipeline = nullptr);
 
   // Batches are made ahead, in another thread. A rank that is to stop stops all of them; one that fails makes
   // the others fail. An error (kNotFinite) where the loss or the gradients are not

@@ -26,10 +26,14 @@ struct MeshPoint {
   int zero = 0;
   bool sequence = false;
   int accumulation = 1;
+  ScheduleSource schedule = {};
 
   std::string Describe() const {
-    return StrCat("tensor=", shape.tensor, ",data=", shape.data, ",zero=", zero,
-                  ",sequence_parallel=", sequence, ",accumulation=", accumulation);
+    std::string text = StrCat("tensor=", shape.tensor, ",data=", shape.data, ",zero=", zero,
+                              ",sequence_parallel=", sequence, ",accumulation=", accumulation);
+    if (shape.pipeline == 1) return text;
+    return StrCat(text, ",pipeline=", shape.pipeline, ",schedule=", ToString(schedule.kind),
+                  ",virtual_stages=", schedule.chunks);
   }
 };
 
@@ -113,6 +117,7 @@ inline void OnRanks(const TinyOptions& model, const MeshPoint& point,
         mesh.set_timeout(absl::Seconds(wrap ? 2 : 60));
         TinyOptions options = model;
         options.sharding.zero = point.zero;
+        options.schedule = point.schedule;
         const auto backend = MakeCpu();
         TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), point.sequence),
                             &mesh);
