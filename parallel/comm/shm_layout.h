@@ -18,7 +18,7 @@ inline constexpr int64_t kShmInlineBytes = 8 << 10;
 inline constexpr int64_t kShmStageBytes = 512 << 10;
 // What is sent from one rank to another that way is copied in smaller pieces, of which the two make a ring:
 // so that the one copies in what the other copies out.
-inline constexpr int64_t kShmSendBytes = 128 << 10;
+inline constexpr int64_t kShmSendBytes = 256 << 10;
 inline constexpr int64_t kShmSendPieces = 2 * kShmStageBytes / kShmSendBytes;
 inline constexpr int kShmMaxRanks = 512;  // whose counts fit beside a call
 

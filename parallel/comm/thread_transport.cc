@@ -10,7 +10,11 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/comm/call_timeout.h"
+<<<<<<< HEAD
 #include "parallel/comm/circle.h"
+=======
+#include "parallel/comm/copy_bytes.h"
+>>>>>>> asan
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/single_transport.h"
@@ -50,6 +54,8 @@ class ThreadGroup {
   absl::Status Meet(int rank, const Call& call, absl::Duration timeout) {
     {
       const std::lock_guard lock(mutex_);
+      // After an error others may still compare what stands here.
+      FTUNE_RETURN_IF_ERROR(status_);
       calls_[rank] = &call;
       signatures_[rank] = call.signature();
     }
@@ -105,7 +111,7 @@ class ThreadGroup {
       } else {
         const Call& source = sends ? call : *other;
         const Call& target = sends ? *other : call;
-        std::memcpy(target.out.data, source.in.data, static_cast<size_t>(source.in.bytes()));
+        CopyBytes(source.in.data, source.in.bytes(), target.out.data);
       }
       mail.sent = mail.received = nullptr;
       ++mail.delivered;

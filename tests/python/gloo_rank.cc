@@ -1,8 +1,8 @@
 // One rank of a group over several hosts, for test_gloo_hosts.py: checks all collectives, or sums until
-// something goes wrong. gloo_rank (check | sum | world) RANK HOSTS FOLDER ADDRESS, where HOSTS is "2,1": as
-// many ranks on each host; `world` sums too, but joins as ftune does, ADDRESS being what rank 0 is called.
-// What went wrong is printed. Exit codes are those of ftune; 1 where a collective gave something else than it
-// should.
+// something goes wrong. gloo_rank (check | sum | world | idle) RANK HOSTS FOLDER ADDRESS, where HOSTS is
+// "2,1": as many ranks on each host; `world` sums too, but joins as ftune does, ADDRESS being what rank 0 is
+// called; `idle` joins like that and calls nothing. What went wrong is printed. Exit codes are those of
+// ftune; 1 where a collective gave something else than it should.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -76,8 +76,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Join(int rank, const Hosts& hosts,
 
 int Main(const std::string& what, int rank, const Hosts& hosts, const std::string& folder,
          const std::string& address) {
-  const absl::StatusOr<std::unique_ptr<Communicator>> joined =
-      what == "world" ? JoinAsFtune(rank, hosts, address) : Join(rank, hosts, folder, address);
+  const absl::StatusOr<std::unique_ptr<Communicator>> joined = what == "world" || what == "idle"
+                                                                   ? JoinAsFtune(rank, hosts, address)
+                                                                   : Join(rank, hosts, folder, address);
   if (!joined.ok()) return Report(joined.status());
   Communicator& comm = **joined;
   comm.set_timeout(absl::Seconds(what == "sum" ? 2 : 30));
@@ -85,6 +86,11 @@ int Main(const std::string& what, int rank, const Hosts& hosts, const std::strin
     const std::string failures = TransportChecks(comm, hosts).Run();
     std::printf("%s", failures.c_str());
     return failures.empty() ? 0 : 1;
+  }
+  if (what == "idle") {
+    FolderStore(folder).Set(StrCat("summing/", rank), "").IgnoreError();
+    while (comm.status().ok()) absl::SleepFor(absl::Milliseconds(5));
+    return Report(comm.status());
   }
   std::vector<float> x(100'000, 1.0f);
   for (int step = 0;; ++step) {

@@ -31,7 +31,7 @@ def start(hosts, arguments, ranks, what, name):
     folder.mkdir(parents=True)
     homes = [host for host, count in enumerate(ranks) for _ in range(count)]
     return [hosts.start(host, [str(arguments.rank), what, str(rank), ",".join(map(str, ranks)), str(folder),
-                               hosts.address(0 if what == "world" else host)], stdout=subprocess.PIPE, text=True)
+                               hosts.address(0 if what in ("world", "idle") else host)], stdout=subprocess.PIPE, text=True)
             for rank, host in enumerate(homes)], folder
 
 
@@ -98,16 +98,17 @@ def check_loopback(arguments):
         print("ok a store that rank 0 knows as localhost")
 
 
-def check_failure(arguments, ranks, what, fail, status, words):
-    """The last rank is alone on its host, or killed."""
+def check_failure(arguments, ranks, what, fail, status, words, doing="sum", seconds=60):
+    """The last rank is alone on its host, or killed. The others are to end in so many seconds."""
     with netns.Hosts(len(ranks)) as hosts:
-        processes, folder = start(hosts, arguments, ranks, "sum", what)
+        processes, folder = start(hosts, arguments, ranks, doing, what)
         wait_for([folder / f"summing~{i}" for i in range(sum(ranks))])
         fail(hosts, processes)
         begin = time.monotonic()
         for got in results(processes[:-1]):
             assert got[0] == status and re.search(words, got[1]), f"{what}: {got}"
         took = time.monotonic() - begin
+        assert took < seconds, f"{what}: noticed after {took:.2f} s"
         print(f"ok {what}: noticed after {took:.2f} s: {got[1].strip()}")
 
 
@@ -142,6 +143,10 @@ def main():
     check_killed_at_start(arguments, 0)
     check_failure(arguments, FLAT, "killed", lambda _, processes: processes[-1].kill(), 5, "rank 2: ")
     check_failure(arguments, EVEN, "killed-inside", lambda _, processes: processes[-1].kill(), 5, "rank 3: ")
+    for doing in ("world", "idle"):
+        for ranks in (FLAT, EVEN):
+            check_failure(arguments, ranks, f"killed-{doing}-{len(ranks)}", lambda _, processes: processes[-1].kill(), 5,
+                          f"^error: rank {sum(ranks) - 1}: its process died", doing, seconds=2)
     # One of the two that are left may be a call behind, waiting for the third. The other knows that.
     for time_ in range(3):
         check_failure(arguments, FLAT, f"cut-{time_}", lambda hosts, _: hosts.cut(2), 6,
