@@ -26,6 +26,8 @@ std::string HintFor(int error) {
       return "raise the limit on the size of files (ulimit -f)";
     case EIO:
       return "check the disk";
+    case ENOMEM:
+      return "raise the limit on memory (ulimit -v), or free some";
     default:
       return "";
   }
@@ -34,9 +36,11 @@ std::string HintFor(int error) {
 }  // namespace
 
 absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error) {
-  return DataError({.file = path.string(),
-                    .message = StrCat("cannot ", action, ": ", std::generic_category().message(error)),
-                    .hint = HintFor(error)});
+  // No fault of the file.
+  const ExitCode exit = error == ENOMEM ? ExitCode::kDoesNotFit : ExitCode::kData;
+  return UserError(exit, {.file = path.string(),
+                          .message = StrCat("cannot ", action, ": ", std::generic_category().message(error)),
+                          .hint = HintFor(error)});
 }
 
 }  // namespace ftune

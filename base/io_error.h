@@ -8,7 +8,8 @@
 
 namespace ftune {
 
-// "PATH: error: cannot ACTION: No space left on device; HINT" with exit code 4; `error` is an errno value.
+// "PATH: error: cannot ACTION: No space left on device; HINT" with exit code 4, or 3 where memory
+// is what is missing; `error` is an errno value.
 absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error);
 
 }  // namespace ftune

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -28,6 +29,17 @@ ScratchFolder::~ScratchFolder() {
   if (path_.empty()) return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+void ScratchFolder::KeepOnly(const std::filesystem::path& within) {
+  std::filesystem::path folder = std::exchange(path_, {});
+  for (const std::filesystem::path& kept : within) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      if (entry.path().filename() != kept) std::filesystem::remove_all(entry.path(), error);
+    }
+    folder /= kept;
+  }
 }
 
 }  // namespace ftune

@@ -19,6 +19,9 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
+  // Removes all but what is at `within`, relative to it and without "..", and leaves that to the user.
+  void KeepOnly(const std::filesystem::path& within);
+
  private:
   ScratchFolder() = default;
   std::filesystem::path path_;

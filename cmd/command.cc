@@ -12,20 +12,35 @@
 
 namespace ftune {
 
-absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run) {
+std::optional<absl::Status> CaughtError(const std::string& who) {
   try {
-    return run();
+    throw;
   } catch (const std::bad_alloc&) {
     return UserError(ExitCode::kDoesNotFit,
-                     {.message = "out of memory",
+                     {.key = who,
+                      .message = "out of memory",
                       .hint = "lower data.sequence_len or train.micro_batch_size, set "
                               "memory.activation_checkpointing: full, or use an adapter"});
   } catch (const std::filesystem::filesystem_error& error) {
     return DataError({.file = error.path1().string(), .message = error.code().message()});
   } catch (const std::system_error& error) {  // of a thread that cannot be started
     return UserError(ExitCode::kDoesNotFit,
-                     {.message = StrCat("the system refused a thread: ", error.code().message()),
+                     {.key = who,
+                      .message = StrCat("the system refused a thread: ", error.code().message()),
                       .hint = "raise its limits (ulimit -u, -v), or lower launch.threads"});
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run,
+                                         const std::string& who) {
+  try {
+    return run();
+  } catch (const std::exception&) {
+    const std::optional<absl::Status> error = CaughtError(who);
+    if (!error) throw;
+    return *error;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ namespace ftune {
 // What a subcommand gives back: the object for --json, and the exit code.
 struct CommandResult {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  std::string text;  // for standard output without --json, whole lines
   int exit = 0;
 };
 
@@ -45,8 +47,12 @@ void AddTemplate(CLI::App& app, Invocation& invocation);
 void AddVerify(CLI::App& app, Invocation& invocation);
 void AddRecipe(CLI::App& app, Invocation& invocation);
 
-// Runs, with what it throws (memory that cannot be had, a file system's fault) as a status.
-absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run);
+// Runs, with what it throws (memory that cannot be had, a file system's fault) as a status. `who` is the key
+// of errors of the machine: a rank, where there are several.
+absl::StatusOr<CommandResult> RunGuarded(const std::function<absl::StatusOr<CommandResult>()>& run,
+                                         const std::string& who = "");
+// What is being handled at the moment, if it is one of those.
+std::optional<absl::Status> CaughtError(const std::string& who);
 
 // Prints a failure (on standard error, or as JSON on standard output) and gives the exit code.
 int ReportError(const absl::Status& status, bool json);

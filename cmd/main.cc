@@ -78,6 +78,8 @@ int main(int argc, char** argv) {
   if (!result.ok()) return ftune::ReportError(result.status(), invocation.json);
   if (invocation.json) {
     std::printf("%s\n", result->json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    std::fputs(result->text.c_str(), stdout);
   }
   return result->exit;
 }

@@ -1,8 +1,7 @@
 // ftune train RECIPE: fine-tunes a model, with the ranks that the recipe names or a launcher has started.
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "cmd/lr_range_test.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
+#include "cmd/train/last_words.h"
 #include "cmd/train/rank_report.h"
 #include "cmd/train/rank_run.h"
 #include "cmd/train/supervised_run.h"
@@ -29,7 +29,9 @@ absl::StatusOr<RankStart> ReadRankStart() {
   FTUNE_ASSIGN_OR_RETURN(start.environment, ReadRankEnvironment(environment));
   const std::optional<std::string> supervised = environment(kSupervisedVariable);
   start.supervised = start.environment && supervised;
-  start.on_terminal = start.supervised ? *supervised == kSupervisedOnTerminal : isatty(STDERR_FILENO) != 0;
+  start.style = !start.supervised                      ? StyleOf(stderr)
+                : *supervised == kSupervisedOnTerminal ? ProgressStyle::kRelayed
+                                                       : ProgressStyle::kPlain;
   return start;
 }
 
@@ -75,9 +77,13 @@ absl::StatusOr<CommandResult> RunStarted(const TrainOptions& options, const Invo
 }
 
 absl::StatusOr<CommandResult> Run(const TrainOptions& options, Invocation& invocation) {
+  // A run does not end because somebody has left the pager that shows it.
+  std::signal(SIGPIPE, SIG_IGN);
   FTUNE_ASSIGN_OR_RETURN(const RankStart start, ReadRankStart());
+  ReportWhatEndsProcess(start.Name(), start.supervised);
   if (!start.supervised) {
-    absl::StatusOr<CommandResult> result = RunStarted(options, invocation, start);
+    absl::StatusOr<CommandResult> result =
+        RunGuarded([&] { return RunStarted(options, invocation, start); }, start.Name());
     // Of several ranks the first has the result; of a comparison each has what it found.
     const bool silent = start.environment && start.environment->rank != 0 && !options.verify;
     if (result.ok() && silent) invocation.json = false;
@@ -85,7 +91,7 @@ absl::StatusOr<CommandResult> Run(const TrainOptions& options, Invocation& invoc
   }
   // Who started this rank shows what became of it.
   const absl::StatusOr<CommandResult> result =
-      RunGuarded([&] { return RunStarted(options, invocation, start); });
+      RunGuarded([&] { return RunStarted(options, invocation, start); }, start.Name());
   SendReport(result);
   invocation.json = false;
   return CommandResult{.exit = result.ok() ? result->exit : ExitCodeOf(result.status())};

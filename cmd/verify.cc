@@ -1,6 +1,7 @@
 // ftune verify RECIPE: trains a few steps on one rank and on other meshes, and compares them.
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <limits>
 #include <memory>
 #include <set>
@@ -15,6 +16,7 @@
 #include "cmd/command.h"
 #include "cmd/recipe/key_table.h"
 #include "cmd/report/hub_progress.h"
+#include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_checks.h"
@@ -30,6 +32,7 @@ struct Options {
 };
 
 constexpr char kMeshFlag[] = "--mesh";
+constexpr char kRun[] = "run";  // the folder of one, in that of all
 
 // What makes one rank of any recipe. A mesh starts from it, too.
 std::vector<std::string> OneRank() {
@@ -78,12 +81,15 @@ class Verification {
       : options_(options), invocation_(invocation), progress_(stderr, invocation.verbosity()) {}
 
   absl::StatusOr<CommandResult> Run() {
+    // As for `ftune train`; and its ranks are ended and its files removed in order.
+    std::signal(SIGPIPE, SIG_IGN);
     // All that can be wrong with a mesh is found before anything runs.
     FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe own, OpenRecipe(options_.recipe, options_.overrides));
     batch_ = StrCat("train.global_batch_size=", *own.recipe.train.global_batch_size);
     FTUNE_ASSIGN_OR_RETURN(LoadedRecipe one, Open({}));
     const absl::StatusOr<ModelPlan> model_plan = ToModelPlan(one, HubProgress(invocation_.verbosity()));
     if (!model_plan.ok()) return one.Placed(model_plan.status());
+    FTUNE_RETURN_IF_ERROR(CheckNoPipes(one, "several runs", "write the rows to a file"));
     std::vector<std::vector<std::string>> meshes;
     for (const std::string& mesh : options_.meshes) {
       FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, MeshOverrides(mesh));
@@ -93,8 +99,18 @@ class Verification {
       meshes.push_back(std::move(overrides));
     }
 
-    FTUNE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
+    FTUNE_ASSIGN_OR_RETURN(ScratchFolder scratch, ScratchFolder::Create());
     folder_ = scratch.path();
+    absl::StatusOr<CommandResult> result = Compare(meshes);
+    // Of a rank that failed, the error names a log.
+    if (ExitCodeOf(result.status()) == static_cast<int>(ExitCode::kRankFailed)) {
+      scratch.KeepOnly(RunPaths(kRun).ranks());
+    }
+    return result;
+  }
+
+ private:
+  absl::StatusOr<CommandResult> Compare(const std::vector<std::vector<std::string>>& meshes) {
     progress_.Say(absl::StrFormat("steps on one rank: %d", options_.steps));
     FTUNE_ASSIGN_OR_RETURN(const CommandResult left, RunRanks({}, options_.steps));
     if (left.exit != 0) return left;  // by a signal
@@ -115,14 +131,13 @@ class Verification {
     return all;
   }
 
- private:
   std::vector<std::string> OverridesOf(const std::vector<std::string>& mesh) const {
     std::vector<std::string> overrides = options_.overrides;
     const std::vector<std::string> one = OneRank();
     overrides.insert(overrides.end(), one.begin(), one.end());
     overrides.push_back(batch_);
     overrides.insert(overrides.end(), mesh.begin(), mesh.end());
-    if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / "run").string()));
+    if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / kRun).string()));
     return overrides;
   }
 

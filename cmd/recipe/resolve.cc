@@ -56,7 +56,8 @@ void ResolvePlace(Recipe& recipe, const Environment& environment) {
   const bool cuda = launch.device == DeviceKind::kCuda;
   Fill(recipe.precision.weights, cuda ? WeightType::kBf16 : WeightType::kFp32);
   const bool has_hosts = !launch.hosts.empty() || launch.hostfile;
-  Fill(launch.kind, has_hosts ? LaunchKind::kSsh : LaunchKind::kLocal);
+  const bool launched = environment.ranks > 0;
+  Fill(launch.kind, launched ? LaunchKind::kEnv : has_hosts ? LaunchKind::kSsh : LaunchKind::kLocal);
 }
 
 // One axis of the mesh, as the recipe names it.

@@ -8,19 +8,26 @@
 
 namespace ftune {
 
-Progress::Progress(std::FILE* out, Verbosity verbosity)
-    : Progress(out, verbosity, isatty(fileno(out)) != 0) {}
-
-Progress::Progress(std::FILE* out, Verbosity verbosity, bool terminal)
-    : out_(out), verbosity_(verbosity), terminal_(terminal) {}
+ProgressStyle StyleOf(std::FILE* out) {
+  return isatty(fileno(out)) != 0 ? ProgressStyle::kTerminal : ProgressStyle::kPlain;
+}
 
 Progress::~Progress() {
   if (line_drawn_) std::fputc('\n', out_);
 }
 
 void Progress::ClearLine() {
-  if (line_drawn_) std::fputs("\r\033[K", out_);
+  if (line_drawn_) std::fputs(kClearLine, out_);
   line_drawn_ = false;
+}
+
+void Progress::DrawPassing(const std::string& line) {
+  ClearLine();
+  std::fputs(line.c_str(), out_);
+  line_drawn_ = style_ == ProgressStyle::kTerminal;
+  if (style_ == ProgressStyle::kRelayed) std::fputc(kPassingEnd, out_);
+  if (!line_drawn_) std::fputc('\n', out_);
+  std::fflush(out_);
 }
 
 void Progress::Step(const StepReport& r) {
@@ -33,14 +40,7 @@ void Progress::Step(const StepReport& r) {
       absl::StrFormat("step %d/%d  loss %.4f  lr %.3g  grad norm %.3g  %.0f tok/s  %s  %s left", r.step,
                       r.total_steps, r.loss, r.learning_rate, r.grad_norm, r.tokens_per_second,
                       HumanBytes(r.memory.total()), HumanDuration(left));
-  ClearLine();
-  std::fputs(line.c_str(), out_);
-  if (terminal_) {
-    line_drawn_ = true;
-  } else {
-    std::fputc('\n', out_);
-  }
-  std::fflush(out_);
+  DrawPassing(line);
 }
 
 void Progress::Skip(const SkipReport& r) {
@@ -58,13 +58,10 @@ void Progress::Eval(const EvalReport& r) {
 void Progress::Passing(const std::string& line) {
   if (verbosity_ == Verbosity::kQuiet) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_passing_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
+  const bool lasts = style_ == ProgressStyle::kPlain;
+  if (now - last_passing_ < (lasts ? std::chrono::seconds(10) : std::chrono::milliseconds(100))) return;
   last_passing_ = now;
-  ClearLine();
-  std::fputs(line.c_str(), out_);
-  line_drawn_ = terminal_;
-  if (!terminal_) std::fputc('\n', out_);
-  std::fflush(out_);
+  DrawPassing(line);
 }
 
 void Progress::Say(const std::string& message) {

@@ -12,11 +12,23 @@ namespace ftune {
 
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
+// What becomes of what is written.
+enum class ProgressStyle {
+  kPlain,     // nobody draws it: lines
+  kTerminal,  // the passing line is drawn over
+  kRelayed,   // lines in a file, from which another process draws them on a terminal: see kPassingEnd
+};
+ProgressStyle StyleOf(std::FILE* out);
+
+// How a passing line ends, but for its '\n', where it is relayed. Beside it a line of text looks as ever.
+inline constexpr char kPassingEnd = '\r';
+inline constexpr char kClearLine[] = "\r\033[K";
+
 class Progress {
  public:
-  Progress(std::FILE* out, Verbosity verbosity);
-  // `terminal`: whether what is written ends up on one.
-  Progress(std::FILE* out, Verbosity verbosity, bool terminal);
+  Progress(std::FILE* out, Verbosity verbosity) : Progress(out, verbosity, StyleOf(out)) {}
+  Progress(std::FILE* out, Verbosity verbosity, ProgressStyle style)
+      : out_(out), verbosity_(verbosity), style_(style) {}
   ~Progress();
 
   void Step(const StepReport& report);
@@ -30,10 +42,11 @@ class Progress {
 
  private:
   void ClearLine();
+  void DrawPassing(const std::string& line);
 
   std::FILE* out_;
   Verbosity verbosity_;
-  bool terminal_;
+  ProgressStyle style_;
   bool line_drawn_ = false;
   std::chrono::steady_clock::time_point last_passing_ = std::chrono::steady_clock::now();
   double mean_step_seconds_ = 0.0;

@@ -1,72 +1,116 @@
 #include "cmd/train/rank_output.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/io_error.h"
+#include "base/strings.h"
+#include "cmd/report/progress.h"
 
 namespace ftune {
 namespace {
 
-constexpr std::string_view kClearLine = "\r\033[K";
 constexpr size_t kMostShown = 1000;  // different lines that are remembered
-
-// Of a line that was drawn several times over, as on a terminal, the last state.
-std::string WithoutRedrawing(std::string line) {
-  const size_t last = line.rfind(kClearLine);
-  return last == std::string::npos ? line : line.substr(last + kClearLine.size());
-}
 
 }  // namespace
 
-absl::StatusOr<RankOutput> RankOutput::Create(const std::vector<std::filesystem::path>& files, std::FILE* out,
+absl::StatusOr<RankOutput> RankOutput::Create(const std::vector<std::filesystem::path>& files, Screen& screen,
                                               bool terminal) {
-  RankOutput output(out, terminal);
+  RankOutput output(screen, terminal);
   for (const std::filesystem::path& path : files) {
     FTUNE_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
-    std::FILE* file = std::fopen(path.c_str(), "we");
-    if (file == nullptr) return IoError(path, "write", errno);
-    output.ranks_.push_back({.file = std::unique_ptr<std::FILE, CloseFile>(file)});
+    Descriptor file(open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) return IoError(path, "write", errno);
+    output.ranks_.push_back({.file = std::move(file)});
   }
   return output;
 }
 
-void RankOutput::Take(int rank, std::string_view bytes) {
-  if (rank == 0) {
-    std::fwrite(bytes.data(), 1, bytes.size(), out_);
-    std::fflush(out_);
-    line_drawn_ = bytes.back() != '\n';
+void RankOutput::Take() {
+  for (int rank = 0; rank < std::ssize(ranks_); ++rank) Take(rank);
+  if (!screen_->closed() || said_closed_) return;
+  said_closed_ = true;
+  File(0, "nobody reads standard error any more: the run goes on, and what it says is here");
+}
+
+void RankOutput::TakeRest() {
+  Take();
+  for (int rank = 0; rank < std::ssize(ranks_); ++rank) {
+    if (!ranks_[rank].line.empty()) TakeLine(rank, std::exchange(ranks_[rank].line, ""));
   }
+  if (line_drawn_) screen_->Write("\n");
+  line_drawn_ = false;
+}
+
+void RankOutput::Take(int rank) {
+  Rank& of = ranks_[rank];
+  char bytes[1 << 14];
+  while (true) {
+    size_t most = sizeof(bytes);
+    if (!of.filed.empty()) {
+      const Filed& filed = of.filed.front();
+      if (of.at == filed.begin) {
+        of.at = filed.end;
+        of.filed.pop_front();
+        continue;
+      }
+      most = std::min(most, static_cast<size_t>(filed.begin - of.at));
+    }
+    const ssize_t count = pread(of.file.get(), bytes, most, of.at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    of.at += count;
+    TakeLines(rank, std::string_view(bytes, static_cast<size_t>(count)));
+  }
+}
+
+void RankOutput::TakeLines(int rank, std::string_view bytes) {
   std::string& line = ranks_[rank].line;
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     line.append(bytes.substr(0, end));
     if (end == std::string_view::npos && line.size() < kLongestLine) return;
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
-    TakeLine(rank, WithoutRedrawing(std::exchange(line, "")));
+    TakeLine(rank, std::exchange(line, ""));
   }
 }
 
 void RankOutput::TakeLine(int rank, std::string line) {
-  File(rank, line);
-  const bool fresh = shown_.size() >= kMostShown || shown_.insert(line).second;
-  if (rank != 0 && fresh && !line.empty()) {
-    if (terminal_ && line_drawn_) std::fwrite(kClearLine.data(), 1, kClearLine.size(), out_);
-    line_drawn_ = false;
-    std::fprintf(out_, "[rank %d] %s\n", rank, line.c_str());
-    std::fflush(out_);
+  const bool passing = !line.empty() && line.back() == kPassingEnd;
+  if (passing) line.pop_back();
+  if (rank == 0) {
+    if (passing && terminal_) {
+      screen_->Write(StrCat(line_drawn_ ? kClearLine : "", line));
+      line_drawn_ = true;
+    } else {
+      Show(line);
+    }
+  } else if (!line.empty() && (shown_.size() >= kMostShown || shown_.insert(line).second)) {
+    Show(StrCat("[rank ", rank, "] ", line));
   }
   std::deque<std::string>& last = ranks_[rank].last;
   last.push_back(std::move(line));
   if (last.size() > kLastLines) last.pop_front();
 }
 
+void RankOutput::Show(std::string_view line) {
+  screen_->Write(StrCat(line_drawn_ ? kClearLine : "", line, "\n"));
+  line_drawn_ = false;
+}
+
 void RankOutput::File(int rank, std::string_view line) {
-  std::FILE* file = ranks_[rank].file.get();
-  std::fprintf(file, "%.*s\n", static_cast<int>(line.size()), line.data());
-  std::fflush(file);
+  const std::string text = StrCat(line, "\n");
+  // What cannot be written is lost: it is what the run says, not what it makes.
+  const ssize_t count = write(ranks_[rank].file.get(), text.data(), text.size());
+  if (count <= 0) return;
+  const off_t end = lseek(ranks_[rank].file.get(), 0, SEEK_CUR);
+  ranks_[rank].filed.push_back({.begin = end - count, .end = end});
 }
 
 }  // namespace ftune

@@ -13,8 +13,9 @@ namespace ftune {
 using Json = nlohmann::ordered_json;
 
 std::string EncodeReport(const absl::StatusOr<CommandResult>& result) {
-  const Json report = result.ok() ? Json{{"exit", result->exit}, {"result", result->json}}
-                                  : Json{{"error", EncodeStatus(result.status())}};
+  const Json report = result.ok()
+                          ? Json{{"exit", result->exit}, {"result", result->json}, {"text", result->text}}
+                          : Json{{"error", EncodeStatus(result.status())}};
   return report.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -24,7 +25,7 @@ std::optional<absl::StatusOr<CommandResult>> DecodeReport(const std::string& tex
   if (report.contains("error")) {
     return absl::StatusOr<CommandResult>(DecodeStatus(report["error"].get<std::string>()));
   }
-  return CommandResult{.json = report.at("result"), .exit = report.at("exit")};
+  return CommandResult{.json = report.at("result"), .text = report.at("text"), .exit = report.at("exit")};
 }
 
 void SendReport(const absl::StatusOr<CommandResult>& result) {

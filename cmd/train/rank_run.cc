@@ -53,6 +53,15 @@ nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const
             {"pipeline", mesh.pipeline}}}};
 }
 
+// With the rank's name, where it is one of several: what does not fit here may fit elsewhere.
+absl::Status NameRank(const absl::Status& status, const RankStart& start) {
+  std::optional<ErrorDetail> detail = DetailOf(status);
+  const bool does_not_fit = ExitCodeOf(status) == static_cast<int>(ExitCode::kDoesNotFit);
+  if (!does_not_fit || !detail || !detail->key.empty()) return status;
+  detail->key = start.Name();
+  return UserError(ExitCode::kDoesNotFit, *std::move(detail));
+}
+
 // The recipe as it must be on all ranks: their hosts may have other numbers of cores.
 std::string CommonRecipe(Recipe recipe) {
   recipe.launch.threads.reset();
@@ -68,14 +77,14 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
       json_(invocation.json),
       start_(start),
       loaded_(std::move(loaded)),
-      progress_(stderr, VerbosityOf(invocation, start), start.on_terminal),
+      progress_(stderr, VerbosityOf(invocation, start), start.style),
       hub_(HubProgress(VerbosityOf(invocation, start))),
       paths_(*loaded_.recipe.output_dir) {}
 
 absl::StatusOr<CommandResult> RankRun::Run() {
-  absl::StatusOr<CommandResult> result = RunRecipe();
+  absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
   if (result.ok()) return result;
-  const absl::Status status = loaded_.Placed(std::move(result).status());
+  const absl::Status status = NameRank(loaded_.Placed(std::move(result).status()), start_);
   // The others shall not wait for this one.
   if (mesh_) mesh_->world().Abort(status);
   return status;
@@ -331,7 +340,7 @@ absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
   log_->End(summary.steps, result.json);
   FTUNE_RETURN_IF_ERROR(log_->status());
   SayEnd(summary);
-  if (!json_) std::printf("%s\n", saved_.c_str());
+  result.text = StrCat(saved_.string(), "\n");
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/strings.h"
 #include "base/timeline.h"
 #include "cmd/command.h"
 #include "cmd/recipe/load.h"
@@ -25,7 +26,12 @@ namespace ftune {
 struct RankStart {
   std::optional<RankEnvironment> environment;  // none: it is the only rank
   bool supervised = false;                     // by an ftune, which has taken the run's folder
-  bool on_terminal = false;                    // what it writes to standard error ends up on one
+  ProgressStyle style = ProgressStyle::kPlain;
+
+  // "rank 1" where it is one of several, else empty.
+  std::string Name() const {
+    return environment && environment->world_size > 1 ? StrCat("rank ", environment->rank) : "";
+  }
 };
 
 // The first rank of the mesh alone writes: the run's folder, the log, progress, results. The others do the

@@ -12,12 +12,14 @@
 #include "base/strings.h"
 #include "cmd/prepared_data.h"
 #include "cmd/report/hub_progress.h"
+#include "cmd/report/screen.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 #include "cmd/train/rank_report.h"
 #include "cmd/train/train_checks.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
+#include "parallel/launch/join_world.h"
 #include "parallel/launch/random_token.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/tcp_store_server.h"
@@ -66,6 +68,35 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
   }
   return first;
 }
+
+// What becomes of the ranks while they run, for the screen and the files.
+class Watch final : public SupervisorObserver {
+ public:
+  Watch(int ranks, Verbosity verbosity, RankOutput& output, const TcpStoreServer& store, std::string prefix)
+      : ranks_(ranks), verbosity_(verbosity), output_(output), store_(store), prefix_(std::move(prefix)) {}
+
+  void OnTick() override { output_.Take(); }
+  void OnStopped(int rank, pid_t pid) override { Say(rank, pid, "is stopped"); }
+  void OnContinued(int rank, pid_t pid) override { Say(rank, pid, "goes on"); }
+  bool HaveMet() override {
+    while (met_ < ranks_ && store_.Has(StrCat(prefix_, JoinedKey(met_)))) ++met_;
+    return met_ == ranks_;
+  }
+
+ private:
+  void Say(int rank, pid_t pid, std::string_view what) {
+    const std::string text = StrCat("rank ", rank, " (pid ", pid, ") ", what);
+    output_.File(rank, text);
+    if (verbosity_ != Verbosity::kQuiet) output_.Show(text);
+  }
+
+  int ranks_;
+  Verbosity verbosity_;
+  RankOutput& output_;
+  const TcpStoreServer& store_;
+  std::string prefix_;
+  int met_ = 0;  // the first so many ranks
+};
 
 }  // namespace
 
@@ -134,9 +165,10 @@ std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& pr
                         StrCat(kStorePrefixVariable, "=", prefix),
                         StrCat(kSupervisedVariable, "=", terminal ? kSupervisedOnTerminal : "1")},
         .cores = cores[rank],
-        .shares_output = rank == 0};
+        .output = LogOf(rank)};
     std::vector<std::string>& arguments = command.arguments;
     arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
+    arguments.push_back("launch.kind=local");  // their environment is as any launcher's
     arguments.push_back(StrCat("launch.threads=", *recipe().launch.threads));
     if (options_.verify) {
       arguments.push_back(StrCat("--verify-reference=", options_.verify->reference.string()));
@@ -155,14 +187,18 @@ absl::StatusOr<CommandResult> SupervisedRun::RunRanks() {
   for (int rank = 0; rank < ranks_; ++rank) files.push_back(LogOf(rank));
   std::error_code ignored;  // what cannot be removed cannot be written either
   std::filesystem::remove_all(paths_.ranks(), ignored);
-  FTUNE_ASSIGN_OR_RETURN(RankOutput output, RankOutput::Create(files, stderr, isatty(STDERR_FILENO) != 0));
-  SupervisorOptions options;
-  options.good.push_back(static_cast<int>(ExitCode::kPreempted));
-  Supervisor supervisor(options, [&](int rank, std::string_view bytes) { output.Take(rank, bytes); });
+  Screen screen(STDERR_FILENO, StrCat("see ", LogOf(0).parent_path().string()));
+  FTUNE_ASSIGN_OR_RETURN(RankOutput output, RankOutput::Create(files, screen, isatty(STDERR_FILENO) != 0));
   const std::string prefix = StrCat(RandomToken(), "/");
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<TcpStoreServer> store,
                          TcpStoreServer::Start(kLoopback, 0, prefix));
+  Watch watch(ranks_, verbosity_, output, *store, prefix);
+  SupervisorOptions options;
+  options.good.push_back(static_cast<int>(ExitCode::kPreempted));
+  options.stopped_timeout = absl::Seconds(recipe().launch.heartbeat_timeout);
+  Supervisor supervisor(options, watch);
   FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, supervisor.Run(Commands(store->port(), prefix)));
+  output.TakeRest();
   return ResultOf(ends, supervisor, output);
 }
 
@@ -189,18 +225,24 @@ absl::StatusOr<CommandResult> SupervisedRun::ResultOf(const std::vector<RankEnd>
                                            .hint = StrCat("its log is ", LogOf(0).string())});
 }
 
-absl::Status SupervisedRun::ErrorOf(const RankEnd& end, const RankOutput& output) {
+absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output) {
   if (const std::optional<absl::Status> error = ReportedError(end)) return *error;
-  if (!output.LastLines(end.rank).empty()) {
-    std::string lines = StrCat("the last lines of rank ", end.rank, ":");
-    for (const std::string& line : output.LastLines(end.rank)) StrAppend(lines, "\n  ", line);
-    progress_.Say(lines);
+  if (verbosity_ != Verbosity::kQuiet && !output.LastLines(end.rank).empty()) {
+    output.Show(StrCat("the last lines of rank ", end.rank, ":"));
+    for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
-  const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
-  const ErrorDetail detail = {
-      .key = StrCat("rank ", end.rank),
-      .message = StrCat("it ", DescribeEnd(end.wait_status), "; its log is ", LogOf(end.rank).string()),
-      .hint = killed ? "the system does so where memory runs out: `dmesg` would say it" : ""};
+  ErrorDetail detail = {.key = StrCat("rank ", end.rank)};
+  const std::string log = StrCat("; its log is ", LogOf(end.rank).string());
+  if (end.stood_still) {
+    const absl::Duration timeout = absl::Seconds(recipe().launch.heartbeat_timeout);
+    detail.message = StrCat("it has been stopped for ", absl::FormatDuration(timeout), ", before all ranks ",
+                            "had met", log);
+    detail.hint = StrCat("something sent SIGSTOP to its process, which was ", end.pid);
+  } else {
+    const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
+    detail.message = StrCat("it ", DescribeEnd(end.wait_status), log);
+    if (killed) detail.hint = "the system does so where memory runs out: `dmesg` would say it";
+  }
   return UserError(ExitCode::kRankFailed, detail);
 }
 

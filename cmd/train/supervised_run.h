@@ -35,7 +35,7 @@ class SupervisedRun {
   std::filesystem::path LogOf(int rank) const;
   absl::StatusOr<CommandResult> ResultOf(const std::vector<RankEnd>& ends, const Supervisor& supervisor,
                                          RankOutput& output);
-  absl::Status ErrorOf(const RankEnd& end, const RankOutput& output);
+  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
 
   const TrainOptions& options_;
   bool json_;

@@ -33,17 +33,21 @@ absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
 }
 
 absl::Status CheckRanksCanRead(const LoadedRecipe& loaded) {
-  const DataSection& data = loaded.recipe.data;
   const int ranks = ToMeshShape(loaded.recipe.parallel).ranks();
   if (ranks == 1) return absl::OkStatus();
+  return CheckNoPipes(loaded, StrCat(ranks, " ranks"), "write the rows to a file, or train with one rank");
+}
+
+absl::Status CheckNoPipes(const LoadedRecipe& loaded, const std::string& readers, const std::string& hint) {
+  const DataSection& data = loaded.recipe.data;
   for (const auto& [key, sources] :
        {std::pair("data.train", &data.train), std::pair("data.eval", &data.eval)}) {
     for (const DataSource& source : *sources) {
       if (!IsPipe(source.path)) continue;
       ErrorDetail detail = loaded.At(key);
-      detail.found = StrCat("'", source.path, "', a pipe, for ", ranks, " ranks");
-      detail.expected = "files, which every rank can read";
-      detail.hint = "write the rows to a file, or train with one rank";
+      detail.found = StrCat("'", source.path, "', a pipe, for ", readers);
+      detail.expected = "files, which can be read several times over";
+      detail.hint = hint;
       return UsageError(std::move(detail));
     }
   }

@@ -1,6 +1,8 @@
 // What must hold before a model is trained.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "cmd/recipe/load.h"
 #include "cmd/run_folder.h"
@@ -15,6 +17,9 @@ absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan);
 
 // Data in a pipe can be read once, by one rank.
 absl::Status CheckRanksCanRead(const LoadedRecipe& loaded);
+// The same for whoever reads it several times over: `readers` ("3 ranks"), and what else can be done
+// (`hint`).
+absl::Status CheckNoPipes(const LoadedRecipe& loaded, const std::string& readers, const std::string& hint);
 
 // The ranks of parallel.tensor must be able to share the model.
 absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan);

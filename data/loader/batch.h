@@ -1,6 +1,7 @@
 // What a step trains on: packs of fixed token capacity, each holding whole samples side by side.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct Batch {
   int64_t first_token = 0;     // global index, within the step, of token 0 of this batch (keys dropout)
 
   int64_t tokens() const { return packs * capacity; }
+  // Whether the loss reads any of its tokens: where not, nothing needs to be attended to.
+  bool Trains(const Segment& segment) const {
+    const auto begin = labels.begin() + segment.begin;
+    return std::any_of(begin, begin + segment.length, [](int32_t label) { return label != kIgnoreLabel; });
+  }
 };
 
 }  // namespace ftune

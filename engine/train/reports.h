@@ -22,7 +22,7 @@ struct StepReport {
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double tokens_per_second = 0.0;
-  double flops_per_second = 0.0;    // useful work of all ranks; recomputation is not counted
+  double flops_per_second = 0.0;    // what the step's tokens need (ModelFlops), whatever the ranks did
   int64_t communication_bytes = 0;  // that this rank sent, with algorithms that send least
   MemoryUse memory;                 // at the step's peak, of the rank that needs most
   int memory_rank = 0;

@@ -65,7 +65,8 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      step_(backend, stream, model, optimizer, options.step, shards, pipeline) {
+      step_(backend, stream, model, optimizer, options.step, shards, pipeline),
+      flops_(model, step_.runner().pipeline().first_trainable()) {
   step_.runner().set_timeline(options.step.timeline);
 }
 
@@ -100,7 +101,6 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   while (done < total_steps()) {
     BeginTrace(done + 1);
     const double start = Timeline::Now();
-    const double flops_before = backend_.work().useful_flops;
     const int64_t sent_before = step_.traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
@@ -130,8 +130,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     if (output.overflow) {
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, seconds, wait, backend_.work().useful_flops - flops_before,
-             step_.traffic().bytes - sent_before);
+      Report(done, input, output, seconds, wait, step_.traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
@@ -167,7 +166,7 @@ StepInput Trainer::InputOf(StepBatches batches) const {
 }
 
 void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds,
-                     double wait, double flops, int64_t sent) {
+                     double wait, int64_t sent) {
   StepReport report;
   report.step = done;
   report.total_steps = total_steps();
@@ -175,13 +174,19 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.loss = output.loss;
   report.learning_rate = input.learning_rate;
   report.grad_norm = output.grad_norm;
-  for (const Batch& batch : input.microbatches) report.tokens += batch.used_tokens;
-  report.tokens = SumOver(step_.shards().mesh().axis(MeshAxis::kData), report.tokens);
+  double flops = 0;
+  for (const Batch& batch : input.microbatches) {
+    report.tokens += batch.used_tokens;
+    flops += flops_.Of(batch);
+  }
+  Communicator& data = step_.shards().mesh().axis(MeshAxis::kData);
+  report.tokens = SumOver(data, report.tokens);
   report.trained_tokens = input.trained_tokens;
   report.step_seconds = seconds;
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  report.flops_per_second = SumOver(step_.shards().mesh().world(), flops) / seconds;
+  flops = SumOver(step_.shards().mesh().axis(MeshAxis::kPipeline), SumOver(data, flops));
+  report.flops_per_second = flops / seconds;
   report.communication_bytes = sent;
   report.memory = LargestOver(step_.shards().mesh().world(), backend_.ledger().peak(), report.memory_rank);
   observer_.OnStep(report);

@@ -10,6 +10,7 @@
 #include "data/loader/data_plan.h"
 #include "data/loader/prefetcher.h"
 #include "engine/optim/lr_schedule.h"
+#include "engine/train/model_flops.h"
 #include "engine/train/reports.h"
 #include "engine/train/step.h"
 
@@ -63,7 +64,7 @@ class Trainer {
                                                          TrainSummary& summary);
   StepInput InputOf(StepBatches batches) const;
   void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
-              double flops, int64_t sent);
+              int64_t sent);
   // Reports a step that overflowed; an error where there have been too many.
   absl::Status Skip(int64_t step, const StepOutput& output);
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
@@ -82,6 +83,7 @@ class Trainer {
   TrainerOptions options_;
   TrainObserver& observer_;
   TrainStep step_;
+  ModelFlops flops_;
   double epoch_ = 0.0;          // times through the data so far
   int64_t worse_in_a_row_ = 0;  // evaluations
 };

@@ -237,9 +237,12 @@ absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<Ser
       JoinHosts(options, store, world.host_of_rank, ReachableAddress(ranks, environment.rank), name,
                 std::max(deadline - absl::Now(), absl::Seconds(1))));
   world.communicator = std::make_unique<Communicator>(std::move(transport));
+  // Only a launcher that serves the store wants to know: where it is gone, the ranks go on without it.
+  store->client->Set(JoinedKey(environment.rank), "").IgnoreError();
   return world;
 }
 
+<<<<<<< HEAD
 }  // namespace
 
 absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
@@ -250,5 +253,8 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
   if (!world.ok()) store->client->TellTrouble(world.status());
   return world;
 }
+=======
+std::string JoinedKey(int rank) { return StrCat("joined/", rank); }
+>>>>>>> launch
 
 }  // namespace ftune

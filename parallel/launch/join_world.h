@@ -31,4 +31,7 @@ struct World {
 // comes with another recipe.
 absl::StatusOr<World> JoinWorld(const JoinOptions& options);
 
+// What a rank sets in the store when it has joined. When all have, each hears by itself of the others' ends.
+std::string JoinedKey(int rank);
+
 }  // namespace ftune

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -64,7 +65,7 @@ struct Child {
   pid_t parent;
   char** arguments;
   char** environment;
-  int input, output, errors, report;
+  int input, output, report;
   const cpu_set_t* cores;
 };
 
@@ -79,7 +80,7 @@ struct Child {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const bool redirected = dup2(child.input, STDIN_FILENO) >= 0 && dup2(child.output, STDOUT_FILENO) >= 0 &&
-                          dup2(child.errors, STDERR_FILENO) >= 0 &&
+                          dup2(child.output, STDERR_FILENO) >= 0 &&
                           dup2(child.report, kReportDescriptor) >= 0;
   if (redirected) execve("/proc/self/exe", child.arguments, child.environment);
   _exit(kCannotStart);
@@ -91,14 +92,14 @@ Descriptor Above(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFr
 }  // namespace
 
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
-  FTUNE_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
   FTUNE_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   const Descriptor input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (!output) return IoError(command.output, "write", errno);
   const Descriptor child_input = Above(input.get());
-  const Descriptor child_errors = Above(errors.write.get());
+  const Descriptor child_output = Above(output.get());
   const Descriptor child_report = Above(report.write.get());
-  const Descriptor output = Above(STDOUT_FILENO);
-  if (!child_input || !child_errors || !child_report) return CannotStart("no file descriptor");
+  if (!child_input || !child_output || !child_report) return CannotStart("no file descriptor");
 
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = Environment(command.environment);
@@ -109,20 +110,18 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
   for (const int core : command.cores) {
     if (core < CPU_SETSIZE) CPU_SET(core, &cores);
   }
-  const bool shares_output = command.shares_output && output;
   const Child child{.parent = getpid(),
                     .arguments = argument_pointers.data(),
                     .environment = environment_pointers.data(),
                     .input = child_input.get(),
-                    .output = shares_output ? output.get() : child_errors.get(),
-                    .errors = child_errors.get(),
+                    .output = child_output.get(),
                     .report = child_report.get(),
                     .cores = CPU_COUNT(&cores) > 0 ? &cores : nullptr};
   const pid_t pid = fork();
   if (pid < 0) return CannotStart("fork");
   if (pid == 0) Become(child);
   setpgid(pid, pid);  // here too: it may be signalled before it has run
-  return RankProcess{.pid = pid, .errors = std::move(errors.read), .report = std::move(report.read)};
+  return RankProcess{.pid = pid, .report = std::move(report.read)};
 }
 
 }  // namespace ftune

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct RankCommand {
   std::vector<std::string> arguments;    // argv; the program is this one, by /proc/self/exe
   std::vector<std::string> environment;  // NAME=value, beside this process's own and in their place
   std::vector<int> cores;                // that it may run on; empty: as this process
-  bool shares_output = false;            // standard output is this process's; else it goes where errors go
+  std::filesystem::path output;  // to whose end all goes that it writes, which nobody has to read meanwhile
 };
 
 // The file descriptor to which a rank writes what became of it.
@@ -23,7 +24,6 @@ inline constexpr int kReportDescriptor = 3;
 
 struct RankProcess {
   pid_t pid = -1;     // and its process group
-  Descriptor errors;  // what it writes to standard error; not blocking
   Descriptor report;  // what it writes to kReportDescriptor; closed at its end; not blocking
 };
 

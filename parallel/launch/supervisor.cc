@@ -16,19 +16,27 @@
 
 namespace ftune {
 
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+}  // namespace
+
 struct Supervisor::Rank {
   RankProcess process;
   std::string report;
   bool alive = true;
   bool told = false;
+  std::optional<absl::Duration> stopped_at;  // since when it has been
+  bool stood_still = false;
 };
 
-Supervisor::Supervisor(SupervisorOptions options, Output output)
-    : options_(std::move(options)), output_(std::move(output)) {
+Supervisor::Supervisor(SupervisorOptions options, SupervisorObserver& observer)
+    : options_(std::move(options)), observer_(observer) {
   std::signal(SIGCHLD, SIG_DFL);  // ignored, it would leave nothing to wait for
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&taken, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGTSTP, SIGCHLD}) sigaddset(&taken, signal);
   pthread_sigmask(SIG_BLOCK, &taken, &before_);
   signals_ = Descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -36,94 +44,145 @@ Supervisor::Supervisor(SupervisorOptions options, Output output)
 Supervisor::~Supervisor() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankCommand>& commands) {
-  std::vector<Rank> ranks;
   absl::Status started;
   for (const RankCommand& command : commands) {
     absl::StatusOr<RankProcess> process = StartRank(command);
     if (!process.ok()) {
       started = process.status();
-      failed_ = absl::InfinitePast();  // those that run are ended at once
+      term_at_ = clock_;  // those that run are ended at once
       break;
     }
-    ranks.push_back({.process = *std::move(process)});
+    ranks_.push_back({.process = *std::move(process)});
   }
-  std::vector<RankEnd> ends;
-  while (ends.size() < ranks.size()) {
-    EndOthers(ranks);
-    Wait(ranks);
-    PassOnSignals(ranks);
-    for (int i = 0; i < ranks.size(); ++i) Read(i, ranks[i]);
-    Reap(ranks, ends);
+  while (ends_.size() < ranks_.size()) {
+    EndStopped();
+    EndOthers();
+    Wait();
+    TakeSignals();
+    Reap();
+    observer_.OnTick();
   }
   FTUNE_RETURN_IF_ERROR(started);
-  return ends;
+  return std::move(ends_);
 }
 
-// Until something comes, or somebody has to be ended.
-void Supervisor::Wait(std::vector<Rank>& ranks) {
+// Until something comes, or a tick has passed.
+void Supervisor::Wait() {
   std::vector<pollfd> waits = {{.fd = signals_.get(), .events = POLLIN}};
-  for (const Rank& rank : ranks) {
-    waits.push_back({.fd = rank.process.errors.get(), .events = POLLIN});
-    waits.push_back({.fd = rank.process.report.get(), .events = POLLIN});
-  }
-  constexpr int kLookAgain = 500;  // milliseconds
-  poll(waits.data(), waits.size(), kLookAgain);
+  for (const Rank& rank : ranks_) waits.push_back({.fd = rank.process.report.get(), .events = POLLIN});
+  const absl::Time before = absl::Now();
+  poll(waits.data(), waits.size(), static_cast<int>(absl::ToInt64Milliseconds(kTick)));
+  clock_ += std::clamp(absl::Now() - before, absl::ZeroDuration(), 2 * kTick);
+  for (Rank& rank : ranks_) Read(rank);
 }
 
-void Supervisor::PassOnSignals(std::vector<Rank>& ranks) {
+void Supervisor::TakeSignals() {
   signalfd_siginfo info;
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGCHLD) continue;
+    if (info.ssi_signo == SIGTSTP) {
+      StopAll();
+      continue;
+    }
     signal_ = static_cast<int>(info.ssi_signo);
-    for (const Rank& rank : ranks) {
+    for (const Rank& rank : ranks_) {
       if (rank.alive) kill(rank.process.pid, signal_);
     }
   }
 }
 
-void Supervisor::Read(int number, Rank& rank) {
-  const auto drain = [](Descriptor& pipe, const auto& take) {
-    char bytes[1 << 14];
-    while (pipe) {
-      const ssize_t count = read(pipe.get(), bytes, sizeof(bytes));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == EAGAIN) return;
-      if (count <= 0) {
-        pipe = Descriptor();
-        return;
-      }
-      take(std::string_view(bytes, static_cast<size_t>(count)));
+void Supervisor::StopAll() {
+  SignalGroups(SIGSTOP);
+  // As this process would have stopped without the ranks, so that a shell sees what it expects. It does not
+  // where no shell could have it go on again (an orphaned process group); then nobody stops.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  SignalGroups(SIGCONT);
+}
+
+void Supervisor::SignalGroups(int signal) {
+  for (const Rank& rank : ranks_) {
+    if (rank.alive) kill(-rank.process.pid, signal);
+  }
+}
+
+void Supervisor::Read(Rank& rank) {
+  Descriptor& pipe = rank.process.report;
+  char bytes[1 << 14];
+  while (pipe) {
+    const ssize_t count = read(pipe.get(), bytes, sizeof(bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      pipe = Descriptor();
+      return;
     }
-  };
-  drain(rank.process.errors, [&](std::string_view bytes) { output_(number, bytes); });
-  drain(rank.process.report, [&](std::string_view bytes) { rank.report += bytes; });
+    rank.report.append(bytes, static_cast<size_t>(count));
+  }
 }
 
-void Supervisor::Reap(std::vector<Rank>& ranks, std::vector<RankEnd>& ends) {
-  for (int i = 0; i < ranks.size(); ++i) {
-    Rank& rank = ranks[i];
-    int status = 0;
-    if (!rank.alive || waitpid(rank.process.pid, &status, WNOHANG) != rank.process.pid) continue;
+void Supervisor::Reap() {
+  for (int i = 0; i < ranks_.size(); ++i) Reap(i);
+}
+
+void Supervisor::Reap(int number) {
+  Rank& rank = ranks_[number];
+  const pid_t pid = rank.process.pid;
+  int status = 0;
+  while (rank.alive && waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == pid) {
+    if (WIFSTOPPED(status)) {
+      if (!rank.stopped_at) observer_.OnStopped(number, pid);
+      rank.stopped_at = rank.stopped_at.value_or(clock_);
+      continue;
+    }
+    if (WIFCONTINUED(status)) {
+      if (rank.stopped_at) observer_.OnContinued(number, pid);
+      rank.stopped_at.reset();
+      continue;
+    }
     rank.alive = false;
-    Read(i, rank);
-    ends.push_back(
-        {.rank = i, .wait_status = status, .report = std::move(rank.report), .was_told = rank.told});
-    if (!IsGood(status) && !failed_) failed_ = absl::Now();
+    Read(rank);
+    ends_.push_back({.rank = number,
+                     .pid = pid,
+                     .wait_status = status,
+                     .report = std::move(rank.report),
+                     .was_told = rank.told,
+                     .stood_still = rank.stood_still});
+    if (IsGood(status) || term_at_) continue;
+    term_at_ = clock_ + (observer_.HaveMet() ? options_.until_term : absl::ZeroDuration());
   }
 }
 
-void Supervisor::EndOthers(std::vector<Rank>& ranks) {
-  if (!failed_) return;
-  const absl::Time term = *failed_ + options_.until_term;
-  const bool kills = absl::Now() >= term + options_.until_kill;
-  const bool terms = absl::Now() >= term && !sent_term_;
-  if (!kills && !terms) return;
-  sent_term_ = true;
-  for (Rank& rank : ranks) {
-    if (!rank.alive) continue;
-    rank.told = true;
-    kill(-rank.process.pid, kills ? SIGKILL : SIGTERM);
+void Supervisor::EndStopped() {
+  for (Rank& rank : ranks_) {
+    if (!rank.alive || !rank.stopped_at || clock_ - *rank.stopped_at < options_.stopped_timeout) continue;
+    if (rank.stood_still || rank.told || observer_.HaveMet()) continue;
+    rank.stood_still = true;
+    kill(-rank.process.pid, SIGKILL);
   }
+}
+
+void Supervisor::EndOthers() {
+  if (!term_at_) return;
+  const bool all_stand_still = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return !rank.alive || rank.stopped_at.has_value();
+  });
+  if (clock_ < *term_at_ && !all_stand_still) return;
+  const bool kills = clock_ >= *term_at_ + options_.until_kill;
+  for (Rank& rank : ranks_) {
+    if (!rank.alive) continue;
+    if (kills || rank.stopped_at) {
+      kill(-rank.process.pid, SIGKILL);
+    } else if (!sent_term_) {
+      kill(-rank.process.pid, SIGTERM);
+    }
+    rank.told = true;
+  }
+  sent_term_ = true;
 }
 
 bool Supervisor::IsGood(int wait_status) const {

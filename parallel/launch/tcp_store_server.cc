@@ -102,6 +102,11 @@ class TcpStoreServer::Loop {
     nobody_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [&] { return clients_.empty(); });
   }
 
+  bool Has(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return values_.contains(key);
+  }
+
  private:
   void Serve() {
     while (true) {
@@ -223,8 +228,11 @@ class TcpStoreServer::Loop {
   }
 
   void Store(const std::string& key, std::string value) {
-    if (values_.contains(key) && key == StrCat(prefix_, tcp_store::kTrouble)) return;
-    values_[key] = std::move(value);
+    {
+      const std::lock_guard lock(mutex_);
+      if (values_.contains(key) && key == StrCat(prefix_, tcp_store::kTrouble)) return;
+      values_[key] = std::move(value);
+    }
     for (Client& client : clients_) {
       if (client.waits_for.empty()) continue;
       Wake(client);
@@ -258,8 +266,8 @@ class TcpStoreServer::Loop {
   std::string prefix_;
   std::mutex mutex_;
   std::condition_variable nobody_;
-  std::list<Client> clients_;  // changed by the thread only, under the mutex
-  std::map<std::string, std::string> values_;
+  std::list<Client> clients_;                  // changed by the thread only, under the mutex
+  std::map<std::string, std::string> values_;  // so, too
   std::thread thread_;
 };
 
@@ -276,6 +284,8 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const std:
 TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, int port) : loop_(std::move(loop)), port_(port) {}
 
 TcpStoreServer::~TcpStoreServer() = default;
+
+bool TcpStoreServer::Has(const std::string& key) const { return loop_->Has(key); }
 
 void TcpStoreServer::AwaitClients(absl::Duration timeout) { loop_->AwaitClients(timeout); }
 

@@ -20,6 +20,8 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const { return port_; }
+  // Whether some client has set it; with its prefix.
+  bool Has(const std::string& key) const;
 
   // Until nobody is connected any more, or `timeout` has passed.
   void AwaitClients(absl::Duration timeout);

@@ -20,9 +20,9 @@ enum class ScheduleKind : uint8_t {
   kGPipe,        // Huang et al. 2019: all forward, then all backward
   k1F1B,         // Narayanan et al. 2019 (PipeDream), with flush
   kInterleaved,  // Narayanan et al. 2021 (Megatron-LM), section 2.2.2
-  kZbH1,         // Qi et al. 2023 "Zero bubble pipeline parallelism", section 2.1: 1F1B's memory
-  kZbH2,         // section 2.2: twice that, no rank idles
-  kZbV,          // section 5 of its second version: two chunks, 1F1B's memory, no rank idles
+  kZbH1,         // Qi et al. 2023 "Zero bubble pipeline parallelism", section 2: 1F1B's memory
+  kZbH2,         // the same: twice that, no rank idles
+  kZbV,          // the same: two chunks, 1F1B's memory, no rank idles
   kVHalf,        // Qi et al. 2024 "Pipeline parallelism with controllable memory": half of 1F1B's memory
   kVMin,         // a third
 };

@@ -13,11 +13,14 @@ import argparse
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 
 import measure
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+from faq_recipe import write_faq_recipe
+
 MESHES = {
     "1 rank of 2 threads": ["launch.threads=2"],
     "2 ranks of 1 thread": ["launch.threads=1", "parallel.data=2"],
@@ -29,19 +32,12 @@ MESHES = {
 
 
 def write_recipe(arguments, folder):
-    path = folder / "recipe.yaml"
-    path.write_text(json.dumps({  # JSON is YAML
-        "output_dir": "set by each run",
-        "model": {"path": str(arguments.model.resolve())},
-        "data": {"train": [str(ROOT / "recipes" / "data" / "ftune-faq.jsonl")], "train_on_inputs": True,
-                 "sequence_len": arguments.sequence_len, "excess_length_strategy": "truncate"},
-        "train": {"global_batch_size": 2 * arguments.accumulation, "micro_batch_size": 1, "max_steps": arguments.steps,
-                  "num_epochs": 1000},
-        "precision": {"weights": "fp32"},
-        "optimizer": {"learning_rate": 1e-5, "lr_scheduler": "constant", "warmup_steps": 0},
-        "log": {"trace_step": arguments.steps},
-    }, indent=2))
-    return path
+    return write_faq_recipe(
+        folder, arguments.model, {"train_on_inputs": True, "sequence_len": arguments.sequence_len},
+        train={"global_batch_size": 2 * arguments.accumulation, "micro_batch_size": 1, "max_steps": arguments.steps,
+               "num_epochs": 1000},
+        optimizer={"learning_rate": 1e-5, "lr_scheduler": "constant", "warmup_steps": 0},
+        log={"trace_step": arguments.steps})
 
 
 def exposed(trace):

@@ -18,7 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from faq_recipe import write_faq_recipe
+
 STEPS = 2
 SEQUENCE_LEN = 64
 SAVED_AT_LEAST = 0.4  # of the states
@@ -26,17 +27,10 @@ MIB = 1 << 20
 
 
 def write_recipe(arguments, folder):
-    path = folder / "recipe.yaml"
-    path.write_text(json.dumps({  # JSON is YAML
-        "output_dir": "set by each run",
-        "model": {"path": str(arguments.gguf.resolve())},
-        "data": {"train": [str(ROOT / "recipes" / "data" / "ftune-faq.jsonl")], "sequence_len": SEQUENCE_LEN,
-                 "excess_length_strategy": "truncate"},
-        "train": {"global_batch_size": 1, "micro_batch_size": 1, "max_steps": STEPS},
-        "precision": {"weights": "fp32"},
-        "optimizer": {"name": "adamw", "learning_rate": 1e-4, "lr_scheduler": "constant", "weight_decay": 0.1},
-    }, indent=2))
-    return path
+    return write_faq_recipe(
+        folder, arguments.gguf, {"sequence_len": SEQUENCE_LEN},
+        train={"global_batch_size": 1, "micro_batch_size": 1, "max_steps": STEPS},
+        optimizer={"name": "adamw", "learning_rate": 1e-4, "lr_scheduler": "constant", "weight_decay": 0.1})
 
 
 def run(ftune, recipe, offload, folder):

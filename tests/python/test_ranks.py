@@ -1,10 +1,12 @@
 """Runs of several ranks through the ftune binary: started by ftune itself, by hand, and by torchrun; and what happens to
 a run one of whose ranks dies, stops or is told wrong things."""
 
+import fcntl
 import json
 import math
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -49,14 +51,15 @@ def environment_of(pid):
 class Run:
     """A training run in the background."""
 
-    def __init__(self, case, *arguments, environment=None, limit=None):
+    def __init__(self, case, *arguments, environment=None, limit=None, stderr=subprocess.PIPE):
         self.case, self.folder = case, case.folder / "out"
         self.begun = time.time()
         # What the ranks inherit, so that they are found among all processes.
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.process = subprocess.Popen(
             [case.ftune, "train", *map(str, arguments), "output_dir=out"], cwd=case.folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=stderr,
+            process_group=0,  # as a shell would start it
             preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))),
             env=case.environment({**(environment or {}), "FTUNE_TEST_MARK": self.mark}))
 
@@ -98,11 +101,16 @@ class Run:
     def end(self, code, says=(), seconds=60):
         """Waits for the end; checks the exit status, what is said, and that nothing is left."""
         out, err = self.process.communicate(timeout=seconds)
-        assert self.process.returncode == code, f"exit {self.process.returncode}, expected {code}: {out}{err}"
+        assert self.process.returncode == code, f"exit {self.process.returncode}, expected {code}: {out}{err[-5000:]}"
         for part in says:
-            assert part in out + err, f"'{part}' is not in: {out}{err}"
+            assert part in out + err, f"'{part}' is not in: {out}{err[-5000:]}"
         self.check_nothing_left()
         return out, err
+
+    def states(self):
+        """→ of each process of the run: R, S, T (stopped), …"""
+        return {who: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+                for who, pid in self.processes().items()}
 
     def check_nothing_left(self, seconds=0):
         end = time.monotonic() + seconds
@@ -146,6 +154,11 @@ def test_curve(case):
     assert case.run("train", case.recipe(), "parallel.data=2", "output_dir=ranks-2", "--force").returncode == 0
 
 
+def launch_kind(case, run="out"):
+    text = (case.folder / run / "recipe.yaml").read_text()
+    return re.search(r"^launch:\n(?:  .*\n)*?  kind: (\w+)$", text, re.MULTILINE).group(1)
+
+
 def test_by_hand(case):
     """Two processes that somebody else starts."""
     recipe, port = case.recipe(), free_port()
@@ -156,6 +169,7 @@ def test_by_hand(case):
         run.process.wait(timeout=60)
     out, err = runs[0].end(0, says=["out/adapter", "step 3/3"])
     assert runs[1].end(0) == ("", "")
+    assert launch_kind(case) == "env"
     # Another recipe is noticed.
     runs = [Run(case, recipe, "parallel.data=2", "--force", f"train.seed={i}",
                 environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(2)]
@@ -175,6 +189,7 @@ def test_torchrun(case):
                           cwd=case.folder, capture_output=True, text=True, timeout=120, env=case.environment())
     assert done.returncode == 0 and "step 3/3" in done.stderr, done.stderr
     assert done.stdout.split() == ["out/adapter"], done.stdout
+    assert launch_kind(case) == "env"
 
 
 def test_wrong_variables(case):
@@ -235,15 +250,20 @@ def test_killed(case):
             run.wait_for_steps(1)
             time.sleep(moments.uniform(0, 0.3))  # forward, backward, a collective, the optimizer
         os.kill(victim, signal.SIGKILL)
+        begin = time.monotonic()
         run.end(5, says=["rank 1: it was killed by signal 9 (SIGKILL)", "rank-1.log"])
+        if when == "start":  # those that wait for it are ended at once
+            assert time.monotonic() - begin < 1.8, time.monotonic() - begin
 
 
 def test_stopped(case):
-    """A rank that stands still is given up: before it has come, when it should; then after the heartbeat's time,
-    or where it keeps the others waiting for too long."""
+    """A rank that stands still is given up: before it has come, when it should, or when it has been stopped for the
+    heartbeat's time; then after that time, or where it keeps the others waiting for too long. It is not waited for to
+    end, which it cannot."""
     arguments = slow_recipe(case)
     for when, mesh, code, says, more in (
-            ("start", MESHES[0], 6, ["it did not ", " within 1s"], ["launch.start_timeout=1s"]),
+            ("start", MESHES[0], 6, ["it did not ", " within 1s", "rank 1 (pid"], ["launch.start_timeout=1s"]),
+            ("start", MESHES[0], 5, ["it has been stopped for 2s", "rank 1 (pid"], []),
             ("step", MESHES[2], 5, ["nothing was heard"], []),
             ("step", MESHES[0], 6, ["it did not come to"], ["launch.heartbeat_timeout=100s", "launch.step_timeout=1s"])):
         run = Run(case, *arguments, *mesh, *more)
@@ -251,7 +271,88 @@ def test_stopped(case):
         if when == "step":
             run.wait_for_steps()
         os.kill(victim, signal.SIGSTOP)
-        run.end(code, says=[f"error: rank 1: {says[0]}", *says[1:]])
+        begin = time.monotonic()
+        run.end(code, says=[f"error: rank 1: {says[0]}", f"rank 1 (pid {victim}) is stopped", *says[1:]])
+        assert time.monotonic() - begin < 6.5, (when, says, time.monotonic() - begin)
+
+
+def test_suspended(case):
+    """Ctrl-Z stops the ranks too, for longer than any time-out, and they go on with the launcher."""
+    arguments = slow_recipe(case)
+    for when in ("load", "step"):
+        run = Run(case, *arguments, *MESHES[2], "launch.step_timeout=2s")
+        if when == "load":
+            wait_for_load(run, 1)
+        else:
+            run.wait_for_steps()
+        for _ in range(2):
+            os.killpg(run.process.pid, signal.SIGTSTP)
+            run.wait_for(lambda: set(run.states().values()) == {"T"}, "stop of all")
+            steps = run.steps()
+            time.sleep(4)
+            assert run.steps() == steps and len(run.states()) == 5, run.states()
+            os.killpg(run.process.pid, signal.SIGCONT)
+            run.wait_for_steps(steps + 2)
+        run.process.send_signal(signal.SIGTERM)
+        out, err = run.end(75)
+        assert "is stopped" not in err and "goes on" not in err, err
+
+
+def test_reader(case):
+    """A launcher that is stopped alone, or whose output nobody reads, holds no rank up; and one whose reader has left
+    goes on."""
+    arguments = *long_recipe(case), "--force"
+    enough = 1500  # steps, whose lines fill pipes many times over
+    run = Run(case, *arguments)
+    run.wait_for_steps()
+    run.process.send_signal(signal.SIGSTOP)
+    run.wait_for_steps(run.steps() + enough)
+    run.process.send_signal(signal.SIGCONT)
+    run.process.send_signal(signal.SIGTERM)
+    run.end(75)
+
+    run = Run(case, *arguments)
+    fcntl.fcntl(run.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    run.wait_for_steps(enough)
+    os.kill(run.rank(1), signal.SIGKILL)  # it still sees what becomes of them
+    run.wait_for(lambda: not {0, 1} & set(run.processes()), "end of the ranks")
+    out, err = run.end(5, says=["rank 1: it was killed", "lines are not shown"])
+    assert "step 1/" in err, err[:1000]
+    rank_log = (run.folder / "ranks" / "attempt-1" / "rank-0.log").read_text()
+    assert rank_log.count("\nstep ") >= enough > err.count("\nstep "), (rank_log.count("\nstep "), err.count("\nstep "))
+
+    for more in ([], ["parallel.data=1"]):  # and without a launcher
+        run = Run(case, *arguments, *more)
+        run.process.stderr.readline()
+        run.process.stderr.close()
+        run.process.stdout.close()
+        run.wait_for_steps(50)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(timeout=60) == 75
+        run.check_nothing_left()
+        assert (run.folder / "adapter").is_dir()
+        if not more:
+            rank_log = (run.folder / "ranks" / "attempt-1" / "rank-0.log").read_text()
+            assert rank_log.count("nobody reads standard error any more") == 1, rank_log[-500:]
+
+
+def test_terminal(case):
+    """On a terminal the line of steps is drawn over, though the ranks write to files; those have lines."""
+    reader, writer = os.openpty()
+    run = Run(case, case.recipe("parallel: {data: 2}\n"), stderr=writer)
+    os.close(writer)
+    shown = b""
+    try:
+        while part := os.read(reader, 1 << 16):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(reader)
+    assert run.process.wait(timeout=60) == 0
+    assert shown.count(b"\r\x1b[Kstep ") == 2 and b"step 1/3" in shown and shown.count(b"\x1b[Kdone:") == 1, shown
+    lines = (run.folder / "ranks" / "attempt-1" / "rank-0.log").read_bytes().splitlines()
+    assert sum(line.startswith(b"step ") for line in lines) == 3 and not any(b"\x1b" in line for line in lines), lines
+    assert run.process.stdout.read() == "out/adapter\n"
 
 
 def test_slowed(case):
@@ -280,6 +381,33 @@ def test_memory(case):
             assert sum("error:" in line for line in err.splitlines()) == 1 and "terminate called" not in err, err
             assert any(part in err for part in ("memory", "refused")), err
             run.check_nothing_left()
+
+
+def test_memory_of_one(case):
+    """One rank of two gets little memory: in whatever thread it runs out, it says so, and the other ends."""
+    arguments = *slow_recipe(case), "parallel.data=2"
+    said = 0
+    for kilobytes in range(88000, 128000, 4000):
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        runs = [Run(case, *arguments, "train.max_steps=3", "launch.start_timeout=3s",
+                    environment={**variables, "RANK": str(i), "LOCAL_RANK": str(i)},
+                    limit=(resource.RLIMIT_AS, kilobytes * 1024) if i == 1 else None) for i in range(2)]
+        out, err = runs[1].process.communicate(timeout=60)
+        other = runs[0].process.communicate(timeout=60)[1]
+        code = runs[1].process.returncode
+        if "shared librar" in err or code == -signal.SIGSEGV:
+            continue  # the program could not be loaded
+        errors = [line for line in err.splitlines() if "error:" in line]
+        assert code in (3, 5) and len(errors) == 1 and "terminate called" not in err, (kilobytes, code, err)
+        assert "rank 1: " in errors[0] and any(part in errors[0] for part in ("memory", "refused")), errors
+        assert runs[0].process.returncode in (3, 5, 6) and "rank 1: " in other, (kilobytes, other)
+        said += 1
+    assert said >= 4, said
+    # And what a rank says reaches the one who started it.
+    run = Run(case, *arguments)
+    limit = 200000 * 1024
+    resource.prlimit(run.rank(1), resource.RLIMIT_AS, (limit, limit))
+    run.end(3, says=["rank 1: ", "memory"])
 
 
 def test_launcher_killed(case):
@@ -416,6 +544,27 @@ def test_results(case):
         assert facts("answers") == facts("answers-one"), (facts("answers"), facts("answers-one"))
 
 
+def test_flops(case):
+    """What a step takes is a matter of its tokens: the same on any mesh, whatever its ranks repeat or pad."""
+    mesh_models(case)
+
+    def flops(run):
+        return [line["flops_per_second"] * line["step_seconds"] for line in case.log(run) if line["event"] == "train"]
+
+    for model in ("even", "uneven"):
+        for adapter in (False, True):
+            recipe = case.recipe(model=model, adapter=adapter)
+            common = ["train.global_batch_size=8", "data.packing=false"]
+            train(case, recipe, "one", *common)
+            expected = flops("one")
+            assert len(expected) == 3 and 1e6 < 1.5 * expected[1] < expected[0], expected  # 8, 4 and 8 samples
+            for mesh in (["parallel.data=2", "train.micro_batch_size=4"], ["parallel.tensor=2"],
+                         ["parallel.tensor=2", "parallel.data=2", "parallel.zero=3", "parallel.sequence_parallel=true"]):
+                train(case, recipe, "mesh", *common, *mesh)
+                for ours, theirs in zip(flops("mesh"), expected, strict=True):
+                    assert math.isclose(ours, theirs, rel_tol=1e-9), (model, adapter, mesh, flops("mesh"), expected)
+
+
 def test_recipe_again(case):
     """The recipe that a run of several ranks leaves gives the same run."""
     mesh_models(case)
@@ -424,6 +573,7 @@ def test_recipe_again(case):
     done = case.run("train", "again.yaml", "output_dir=second")
     assert done.returncode == 0, done.stderr
     assert losses(case, "second") == losses(case, "first")
+    assert launch_kind(case, "second") == "local"
     case.fails(2, "train", "again.yaml", "output_dir=third", "parallel.data=1", says=["launch.ranks_per_host", "4 on 1 host"])
 
 

@@ -6,7 +6,13 @@ said of a mesh that is wrong.
 """
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 from cli_case import run_tests
 from verify_recipe import ADAPTER, parity_recipe
@@ -74,6 +80,74 @@ def test_words(case):
     assert lines[0] == "tensor=2: agrees with one rank" and len(lines) == 5, done.stdout
     assert "loss of step 1: off by" in lines[1] and "epsilons" in lines[1], done.stdout
     assert not list(case.folder.glob("out*")), "a run is left"
+
+
+def test_rank_killed(case):
+    """The error names a log, which is there; and nothing else is left."""
+    scratch = case.folder / "tmp"
+    scratch.mkdir()
+    recipe = parity_recipe(case, "llama", "launch: {heartbeat_timeout: 2s}\n")
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    for steps, left in ((3, False), (1000000, True)):
+        process = subprocess.Popen(
+            [case.ftune, "verify", recipe, "--mesh", "data=2", f"--steps={steps}", "train.max_steps=1000000",
+             "train.num_epochs=1000000"], cwd=case.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=case.environment({"TMPDIR": str(scratch.resolve()), "FTUNE_TEST_MARK": mark}))
+        if left:
+            os.kill(rank_process(process, mark), signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == (5 if left else 0), (process.returncode, out, err)
+        if left:
+            log = Path(re.search(r"rank 0: it was killed by .* its log is (\S+/rank-0\.log)", err).group(1))
+            assert log.is_file() and scratch in log.parents, log
+            assert all(path.is_dir() or path.suffix == ".log" for path in scratch.rglob("*")), list(scratch.rglob("*"))
+        else:
+            assert not list(scratch.iterdir()), list(scratch.iterdir())
+
+
+def rank_process(verify, mark):
+    """→ the number of the process of rank 0, once it has threads: it trains"""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        assert verify.poll() is None, verify.communicate()
+        for folder in Path("/proc").iterdir():
+            try:
+                variables = (folder / "environ").read_bytes().split(b"\0") if folder.name.isdigit() else []
+                if {b"RANK=0", f"FTUNE_TEST_MARK={mark}".encode()} <= set(variables):
+                    return int(folder.name)
+            except OSError:
+                pass  # it has ended meanwhile
+        time.sleep(0.01)
+    raise AssertionError("no rank")
+
+
+def test_pipes(case):
+    """What can be read once is not enough for several runs."""
+    recipe = parity_recipe(case, "llama")
+    os.mkfifo(case.folder / "fifo.jsonl")
+    for data in ("fifo.jsonl", "-"):
+        case.fails(2, "verify", recipe, "--mesh", "data=2", f"data.train={data}", text="",
+                   says=["data.train", f"'{data}', a pipe, for several runs", "to a file"])
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as pipe:
+        pipe.write((case.folder / recipe).read_text())
+    done = subprocess.run([case.ftune, "verify", f"/dev/fd/{reader}", "--mesh", "data=2"], cwd=case.folder,
+                          pass_fds=[reader], capture_output=True, text=True, timeout=60, env=case.environment())
+    os.close(reader)
+    assert done.returncode == 2 and "regular file" in done.stderr and done.stderr.count("error:") == 1, done.stderr
+
+
+def test_reader_leaves(case):
+    """It goes on to its end, and removes what it made."""
+    scratch = case.folder / "tmp"
+    scratch.mkdir()
+    process = subprocess.Popen([case.ftune, "verify", parity_recipe(case, "llama"), "--mesh", "data=2"], cwd=case.folder,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=case.environment({"TMPDIR": str(scratch.resolve())}))
+    process.stdout.close()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0
+    assert not list(scratch.iterdir()), list(scratch.iterdir())
 
 
 def test_wrong_input(case):

@@ -1,6 +1,7 @@
 // Each thing that can be wrong with a schedule, done to a right one.
 #include <algorithm>
 #include <functional>
+#include <random>
 
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/drop_backward.h"
@@ -230,6 +231,30 @@ TEST_CASE("what needs buffered sends is told") {
         "deadlock: SA0.1 on rank 0 waits for RA1.1, which comes after SG1.0; SG1.0 on rank 1 waits for "
         "RG0.0, which "
         "comes after SA0.1");
+}
+
+TEST_CASE("what the checker accepts comes to its end, and of orders nothing else does") {
+  std::mt19937 random(1);
+  int accepted = 0;
+  int refused = 0;
+  ForEachCase(ScheduleKinds(), {2, 3, 4}, {2, 5}, [&](const ScheduleCase& at) {
+    const Schedule right = at.Make();
+    for (int trial = 0; trial < 100; ++trial) {
+      Schedule schedule = right;
+      for (int swaps = trial % 4; swaps >= 0; --swaps) {
+        Actions& actions = schedule.ranks[random() % schedule.ranks.size()];
+        const size_t first = random() % actions.size();
+        std::swap(actions[first], actions[(first + 1 + random() % 3) % actions.size()]);
+      }
+      const bool good = CheckSchedule(schedule).ok();
+      CHECK_MESSAGE(SimulateSchedule(schedule).ok() == good, at.Name());
+      ++(good ? accepted : refused);
+      // Whatever ranks could do before, they can with transfers.
+      if (good) CHECK_MESSAGE(ErrorOf(InsertTransfers(schedule)) == "", at.Name());
+    }
+  });
+  CHECK(accepted > 500);
+  CHECK(refused > 500);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include <fstream>
+#include <random>
 
 #include "base/error.h"
 #include "base/scratch_folder.h"
@@ -118,6 +118,41 @@ TEST_CASE("a bad file is refused with line and field") {
   }
   CHECK(ExitCodeOf(ParseScheduleCsv("x", "my.csv").status()) == 4);
   CHECK(ErrorOf("F0.0,F3.0,BW3.0,BW0.0\nF1.0,F2.0,BW2.0,BW1.0\n") == "");  // a V
+}
+
+TEST_CASE("files with random damage are refused or right") {
+  std::mt19937 random(1);
+  const std::string alphabet = "0123456789.,\n FBWSARGD_x-";
+  int accepted = 0;
+  for (int trial = 0; trial < 4000; ++trial) {
+    const ScheduleCase at{ScheduleKinds()[trial % 8], 1 + trial % 3,
+                          ChunksOf(ScheduleKinds()[trial % 8]).back(), 2};
+    const Schedule schedule = at.Make();
+    std::string text = FormatScheduleCsv(trial % 2 == 0 ? schedule : InsertTransfers(schedule));
+    for (int edits = trial % 5; edits >= 0; --edits) {
+      const size_t position = random() % text.size();
+      const char letter = alphabet[random() % alphabet.size()];
+      switch (random() % 3) {
+        case 0:
+          text[position] = letter;
+          break;
+        case 1:
+          text.insert(position, 1, letter);
+          break;
+        default:
+          text.erase(position, 1 + random() % 6);
+          if (text.empty()) text = "F";
+      }
+    }
+    const auto read = ParseScheduleCsv(text, "my.csv");
+    if (read.ok()) {
+      ++accepted;
+      CHECK(CheckSchedule(*read).ok());
+    } else {
+      CHECK(std::string(read.status().message()).rfind("my.csv:", 0) == 0);
+    }
+  }
+  CHECK(accepted > 10);  // a space more, say
 }
 
 }  // namespace

@@ -187,6 +187,9 @@ TEST_CASE("busy and idle time of ranks") {
   CHECK(simulation.ranks[0].waiting == 9);
   CHECK(simulation.ranks[3].waiting == 0);
   CHECK(std::abs(simulation.bubble_ratio - 3.0 / 11) < 1e-15);
+  // Where ranks end one after another, those that end first wait for the last.
+  for (const RankSimulation& rank : Simulate(ScheduleCase{kZbH2, 4, 1, 8}.Make()).ranks)
+    CHECK(rank.bubble == 3);
   CHECK(simulation.ranks[1].actions[0].begin == 1);
   CHECK(simulation.ranks[1].actions[0].end == 2);
 }
