@@ -242,7 +242,6 @@ absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<Ser
   return world;
 }
 
-<<<<<<< HEAD
 }  // namespace
 
 absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
@@ -253,8 +252,7 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
   if (!world.ok()) store->client->TellTrouble(world.status());
   return world;
 }
-=======
+
 std::string JoinedKey(int rank) { return StrCat("joined/", rank); }
->>>>>>> launch
 
 }  // namespace ftune
