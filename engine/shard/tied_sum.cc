@@ -26,7 +26,7 @@ absl::StatusOr<TiedSum> TiedSum::Create(Mesh& mesh, const Model& model) {
   FTUNE_ASSIGN_OR_RETURN(const int64_t head,
                          pipeline.AllReduce(int64_t{heads ? pipeline.rank() : -1}, ReduceOp::kMax));
   if (!home) return sum;
-  const auto [first, second] = std::minmax(static_cast<int>(embedding), static_cast<int>(head));
+  const auto [first, second] = std::minmax({static_cast<int>(embedding), static_cast<int>(head)});
   FTUNE_ASSIGN_OR_RETURN(sum.pair_, pipeline.Split({first, second}));
   return sum;
 }
