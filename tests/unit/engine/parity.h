@@ -120,6 +120,8 @@ inline void OnRanks(const TinyOptions& model, const MeshPoint& point,
         options.sharding.zero = point.zero;
         options.schedule = point.schedule;
         options.sharding.reshard_after_use = point.reshard_after_use;
+        // Norms and biases stay whole beside matrices that are shared out.
+        options.sharding.persistence_threshold = 100;
         const auto backend = MakeCpu();
         TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), point.sequence),
                             &mesh);
