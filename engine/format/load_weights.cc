@@ -9,6 +9,7 @@
 #include "engine/adapter/lora_names.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/format/tensor_slice.h"
+#include "engine/model/modules.h"
 
 namespace ftune {
 namespace {
@@ -116,6 +117,10 @@ absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const We
     for (const Parameter& parameter : model.blocks()[i]->store().parameters()) {
       if (!IsAdapterParameter(parameter.name)) FTUNE_RETURN_IF_ERROR(load(parameter));
     }
+  }
+  // Other ranks' stages have the others.
+  if (model.blocks().size() < model.total_blocks()) {
+    for (const ParameterShape& p : ModelParameters(model.config())) used.insert(p.name);
   }
   for (const SourceTensor& tensor : source.tensors()) {
     if (used.contains(tensor.name)) continue;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <memory>
 
 #include "engine/model/adapter.h"
@@ -38,10 +39,18 @@ class Block {
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
 
+  // In the whole model, of which a rank may have a part: 0 is the embedding, the last one the head.
+  size_t number() const { return number_; }
+  void set_number(size_t number) { number_ = number; }
+
   // A layer between embedding and head: Muon is for its matrices.
   virtual bool hidden() const { return false; }
+  // All its parameters are those of another rank's block, held here too (TiedWeightBlock).
+  virtual bool copy() const { return false; }
   // Whether backward reads values of parameters, and not only what forward saved.
   virtual bool backward_reads_values() const { return true; }
+  // Whether the second half does: those of adapters.
+  virtual bool backward_weight_reads_values() const { return false; }
 
   // After the store is allocated: takes the views that the layers use.
   virtual void Bind() {}
@@ -62,6 +71,7 @@ class Block {
 
  private:
   ParameterStore store_;
+  size_t number_ = 0;
 };
 
 }  // namespace ftune

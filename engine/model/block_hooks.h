@@ -28,9 +28,9 @@ class BlockHooks {
   // Those of the block are complete for a microbatch, and with `last` for the step.
   virtual void AfterGradients(size_t /*block*/, bool /*last*/) {}
 
-  // What the first rank says: for what must be the same on all and may not be, where they run on different
-  // processors.
-  virtual int64_t FromFirst(int64_t value) { return value; }
+  // What the first rank that has the head says: for what must be the same on all and may not be, where the
+  // others do not know it, or run on different processors.
+  virtual int64_t FromHead(int64_t value) { return value; }
   // What is computed from here on is of no use: a rank is gone, say.
   virtual bool failed() const { return false; }
 };

@@ -6,7 +6,8 @@ DecoderBlock::DecoderBlock(const ModelConfig& config, int64_t layer, const Tenso
                            const ParameterPolicy& policy)
     : Block(axis),
       attention_(config, layer, axis, policy, store()),
-      mlp_(config, layer, axis, policy, store()) {}
+      mlp_(config, layer, axis, policy, store()),
+      adapted_(policy.adapter.linear != nullptr) {}
 
 void DecoderBlock::Bind() {
   attention_.Bind();

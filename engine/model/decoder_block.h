@@ -12,6 +12,7 @@ class DecoderBlock final : public Block {
                const ParameterPolicy& policy);
 
   bool hidden() const override { return true; }
+  bool backward_weight_reads_values() const override { return adapted_; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
   // Undefined: positions are not rotated.
@@ -29,6 +30,7 @@ class DecoderBlock final : public Block {
   AttentionLayer attention_;
   MlpLayer mlp_;
   Keep keep_ = Keep::kAll;
+  bool adapted_;
 };
 
 }  // namespace ftune

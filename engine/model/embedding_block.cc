@@ -12,18 +12,28 @@ namespace {
 enum Slot { kDOut };
 
 constexpr uint64_t kNoiseSite = 0x6e656674756e65;  // "neftune": no module's hash
+
+EmbeddingSite SiteOf(const ModelConfig& config, const TensorAxis& axis) {
+  return {.module = std::string(config.architecture->names.embedding),
+          .vocabulary = VocabularyDimension(config, axis.position()),
+          .hidden_size = config.hidden_size,
+          .axis = axis};
+}
 }  // namespace
+
+Parameter& DeclareEmbeddingWeight(const ModelConfig& config, const TensorAxis& axis,
+                                  const ParameterPolicy& policy, ParameterStore& store) {
+  const EmbeddingSite site = SiteOf(config, axis);
+  return policy.Declare(store, StrCat(site.module, ".weight"), {site.vocabulary, site.hidden_size},
+                        site.terms(), true);
+}
 
 EmbeddingBlock::EmbeddingBlock(const ModelConfig& config, const TensorAxis& axis,
                                const ParameterPolicy& policy)
     : Block(axis), axis_(axis) {
   const ModuleNames& names = config.architecture->names;
-  const EmbeddingSite site = {.module = std::string(names.embedding),
-                              .vocabulary = VocabularyDimension(config, axis.position()),
-                              .hidden_size = config.hidden_size,
-                              .axis = axis};
-  weight_ = &policy.Declare(store(), StrCat(site.module, ".weight"), {site.vocabulary, site.hidden_size},
-                            site.terms(), true);
+  const EmbeddingSite site = SiteOf(config, axis);
+  weight_ = &DeclareEmbeddingWeight(config, axis, policy, store());
   first_id_ = site.vocabulary.first();
   if (!names.positions.empty()) {
     positions_ = &policy.Declare(store(), StrCat(names.positions, ".weight"),

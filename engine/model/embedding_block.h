@@ -7,6 +7,10 @@
 
 namespace ftune {
 
+// The weight [vocab, hidden] of the embedding, and of a head that is tied to it.
+Parameter& DeclareEmbeddingWeight(const ModelConfig& config, const TensorAxis& axis,
+                                  const ParameterPolicy& policy, ParameterStore& store);
+
 class EmbeddingBlock final : public Block {
  public:
   EmbeddingBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy);
@@ -14,6 +18,7 @@ class EmbeddingBlock final : public Block {
   const Parameter& weight() const { return *weight_; }
 
   bool backward_reads_values() const override { return adapter_ != nullptr; }
+  bool backward_weight_reads_values() const override { return adapter_ != nullptr; }
   void Bind() override;
   void Refresh(Backend& backend, Stream stream) override;
 

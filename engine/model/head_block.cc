@@ -21,7 +21,7 @@ LinearSite SiteOf(const ModelConfig& config, const TensorAxis& axis) {
 }  // namespace
 
 HeadBlock::HeadBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy,
-                     const EmbeddingBlock* embedding)
+                     const Parameter* tied)
     : Block(axis),
       axis_(axis),
       vocabulary_(VocabularyDimension(config, axis.position())),
@@ -29,7 +29,7 @@ HeadBlock::HeadBlock(const ModelConfig& config, const TensorAxis& axis, const Pa
             SiteOf(config, axis).terms(), policy, store()),
       softcap_(config.logit_softcap) {
   const LinearSite site = SiteOf(config, axis);
-  weight_ = config.tied_head ? &embedding->weight()
+  weight_ = config.tied_head ? tied
                              : &policy.Declare(store(), StrCat(config.architecture->names.head, ".weight"),
                                                {vocabulary_, site.inputs}, site.terms(), true);
   if (policy.adapter.linear) adapter_ = policy.adapter.linear(site, store());

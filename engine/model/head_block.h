@@ -6,16 +6,16 @@
 
 #include "engine/model/block.h"
 #include "engine/model/config.h"
-#include "engine/model/embedding_block.h"
+#include "engine/model/linear.h"
 #include "engine/model/norm.h"
 
 namespace ftune {
 
 class HeadBlock final : public Block {
  public:
-  // A tied head uses the embedding's weight; `embedding` then outlives this block.
+  // A tied head uses the embedding's weight, `tied`, which then outlives this block.
   HeadBlock(const ModelConfig& config, const TensorAxis& axis, const ParameterPolicy& policy,
-            const EmbeddingBlock* embedding);
+            const Parameter* tied);
 
   bool backward_reads_values() const override { return false; }
   void Bind() override;

@@ -19,9 +19,13 @@ int64_t TensorAxis::FirstRow(int64_t rows) const {
   return sequence_parallel_ ? Offsets(RowCounts(rows))[position_.rank] : 0;
 }
 
+int64_t TensorAxis::OwnRowCount(int64_t rows) const {
+  return sequence_parallel_ ? RowCounts(rows)[position_.rank] : rows;
+}
+
 Tensor TensorAxis::OwnRows(const Tensor& all) const {
   if (!sequence_parallel_) return all;
-  return all.Rows(FirstRow(all.rows()), RowCounts(all.rows())[position_.rank]);
+  return all.Rows(FirstRow(all.rows()), OwnRowCount(all.rows()));
 }
 
 Tensor TensorAxis::OwnCols(const Tensor& all) const {

@@ -41,6 +41,7 @@ class TensorAxis {
   Tensor OwnRows(const Tensor& all) const;
   Tensor OwnCols(const Tensor& all) const;
   int64_t FirstRow(int64_t rows) const;
+  int64_t OwnRowCount(int64_t rows) const;
 
   // All `rows` rows, of those that each rank has; without sequence parallelism those given.
   Tensor Gathered(Backend& backend, Stream stream, const Tensor& own, int64_t rows) const;

@@ -18,7 +18,8 @@ Optimizer::Optimizer(Backend& backend, Model& model, const OptimizerOptions& opt
     : backend_(backend), options_(options), rules_(MakeRules(options)) {
   const auto& blocks = model.blocks();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i]->store().owned().count > 0) shards_.push_back(LayOutShard(*blocks[i], i, rules_, options_));
+    if (blocks[i]->store().owned().count == 0) continue;
+    shards_.push_back(LayOutShard(*blocks[i], blocks[i]->number(), rules_, options_));
   }
 }
 

@@ -1,33 +1,92 @@
 #include "engine/pipeline/runner.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace ftune {
 
-Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute)
-    : backend_(backend), stream_(stream), model_(model), recompute_(recompute) {
+struct Runner::Step {
+  const std::vector<Batch>& microbatches;
+  const StepCoordinates& coordinates;
+  const std::function<void()>& before_block;
+
+  std::map<Place, InFlight> in_flight;
+  std::map<int, std::weak_ptr<const DeviceBatch>> batches;  // by microbatch
+  std::map<Place, Arrival> activations, gradients;          // of a stage's input; of its output
+  std::map<Place, Tensor> outputs, input_gradients;         // made here, to be sent
+  std::map<int, StageProgress> progress;
+};
+
+Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
+               Pipeline* pipeline)
+    : backend_(backend),
+      stream_(stream),
+      model_(model),
+      own_pipeline_(pipeline != nullptr ? nullptr : Pipeline::Single(model)),
+      pipeline_(pipeline != nullptr ? pipeline : own_pipeline_.get()),
+      work_(backend, stream, model, recompute, pipeline_->first_trainable()),
+      evaluation_(backend, stream, model, *pipeline_, work_) {
   model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
-  bool any = false;
-  for (auto& block : model_.blocks()) {
-    trainable_before_.push_back(any);
-    any = any || block->store().has_trainable();
+}
+
+bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
+                 const StepCoordinates& coordinates, const std::function<bool()>& stop,
+                 const std::function<void()>& before_block) {
+  Step step = {.microbatches = microbatches, .coordinates = coordinates, .before_block = before_block};
+  for (const Action& action : actions) {
+    StageProgress& progress = step.progress[action.stage];
+    if (action.kind == ActionKind::kForward) ++progress.forwards;
+    if (MakesParameterGradients(action.kind)) ++progress.gradients;
+  }
+  // Nothing is in flight on any rank: at the beginning, and, where there are no others, between microbatches.
+  bool first = true;
+  for (const Action& action : actions) {
+    const bool may_stop =
+        first || (pipeline_->alone() && action.kind == ActionKind::kForward && step.in_flight.empty());
+    if (may_stop && stop()) return false;
+    first = false;
+    Execute(step, action);
+    sent_.Release();
+    if (failed()) return false;
+  }
+  sent_.Wait();
+  return !failed();
+}
+
+void Runner::Execute(Step& step, const Action& action) {
+  const Place place = {action.stage, action.microbatch};
+  switch (action.kind) {
+    case ActionKind::kForward:
+      return Forward(step, action);
+    case ActionKind::kBackward:
+    case ActionKind::kBackwardInput:
+      return Backward(step, action);
+    case ActionKind::kBackwardWeight:
+      return BackwardWeight(step, action);
+    case ActionKind::kSendActivation:
+      return Send(step.outputs, place, action.stage + 1);
+    case ActionKind::kReceiveActivation:
+      return Receive(step, step.activations, place, action.stage - 1);
+    case ActionKind::kSendGradient:
+      return Send(step.input_gradients, place, action.stage - 1);
+    case ActionKind::kReceiveGradient:
+      return Receive(step, step.gradients, place, action.stage + 1);
+    case ActionKind::kGather:
+    case ActionKind::kRelease:
+    case ActionKind::kReduce:
+      return;  // block by block, within the compute actions: see BlockHooks
   }
 }
 
-bool Runner::Recomputed(size_t block) const {
-  // The embedding keeps nothing and the head makes its gradients in forward: only decoder blocks are
-  // recomputed.
-  const bool decoder = block > 0 && block + 1 < model_.blocks().size();
-  return decoder && recompute_.mode == RecomputePolicy::Mode::kEveryNth &&
-         (block - 1) % recompute_.every == 0;
+const LocalStage& Runner::StageOf(int stage) const {
+  const auto& stages = model_.stages();
+  return *std::find_if(stages.begin(), stages.end(), [&](const LocalStage& s) { return s.stage == stage; });
 }
 
-Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coordinates) {
+Context Runner::MakeContext(const DeviceBatch& batch, const StepCoordinates& coordinates) {
   return {.backend = backend_,
           .stream = stream_,
-          .batch = flight.batch,
+          .batch = batch,
           .training = true,
           .seed = coordinates.seed,
           .step = coordinates.step,
@@ -36,128 +95,91 @@ Context Runner::MakeContext(const InFlight& flight, const StepCoordinates& coord
           .loss = coordinates.loss};
 }
 
-bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
-                 const StepCoordinates& coordinates, const std::function<bool()>& stop,
-                 const std::function<void()>& before_block) {
-  const auto makes_gradients = [](const Action& action) {
-    return action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight;
-  };
-  auto gradients_left = std::count_if(actions.begin(), actions.end(), makes_gradients);
-  bool refresh = true;
-  std::map<int, InFlight> in_flight;
-  for (const Action& action : actions) {
-    if (action.kind == ActionKind::kForward) {
-      if (in_flight.empty() && stop()) return false;
-      InFlight& flight = in_flight[action.microbatch];
-      flight.batch = UploadBatch(backend_, stream_, microbatches[action.microbatch], model_.positions());
-      if (coordinates.neftune_alpha > 0.0f) {
-        flight.batch.noise = UploadNoise(backend_, stream_, microbatches[action.microbatch],
-                                         coordinates.neftune_alpha, model_.config().hidden_size);
-      }
-      Forward(flight, MakeContext(flight, coordinates), std::exchange(refresh, false));
-      if (model_.hooks().failed()) return false;
-      continue;
-    }
-    if (makes_gradients(action)) --gradients_left;
-    const bool last = gradients_left == 0;
-    InFlight& flight = in_flight.at(action.microbatch);
-    const Context context = MakeContext(flight, coordinates);
-    switch (action.kind) {
-      case ActionKind::kBackward:
-        Backward(flight, context, true, last, before_block);
-        break;
-      case ActionKind::kBackwardInput:
-        Backward(flight, context, false, last, before_block);
-        break;
-      case ActionKind::kBackwardWeight:
-        BackwardWeight(flight, context, last);
-        break;
-      case ActionKind::kForward:
-        break;  // above
-    }
-    if (model_.hooks().failed()) return false;
-    if (action.kind != ActionKind::kBackwardInput) in_flight.erase(action.microbatch);
+std::shared_ptr<const DeviceBatch> Runner::BatchOf(const Step& step, const LocalStage& stage,
+                                                   int microbatch) {
+  const auto known = step.batches.find(microbatch);
+  if (known != step.batches.end()) {
+    if (std::shared_ptr<const DeviceBatch> batch = known->second.lock()) return batch;
   }
-  return true;
+  const Batch& batch = step.microbatches[microbatch];
+  auto uploaded = std::make_shared<DeviceBatch>(UploadBatch(backend_, stream_, batch, model_.positions()));
+  const float alpha = step.coordinates.neftune_alpha;
+  if (alpha > 0.0f && stage.stage == 0) {
+    uploaded->noise = UploadNoise(backend_, stream_, batch, alpha, model_.config().hidden_size);
+  }
+  return uploaded;
 }
 
-bool Runner::Differentiated(size_t block) const {
-  return trainable_before_[block] || model_.blocks()[block]->store().has_trainable();
-}
-
-std::optional<size_t> Runner::NextInBackward(size_t block) const {
-  if (block == 0 || !Differentiated(block - 1)) return std::nullopt;
-  return model_.blocks()[block - 1]->backward_reads_values() ? std::optional(block - 1) : std::nullopt;
-}
-
-Tensor Runner::ForwardBlock(size_t block, const Context& context, const Tensor& x, Saved* saved,
-                            bool refresh) {
-  auto& blocks = model_.blocks();
-  const bool head = block + 1 == blocks.size();
-  const BlockUse use(model_.hooks(), block, head ? std::nullopt : std::optional(block + 1));
-  const TimeScope time(timeline_, kComputeLane, "forward of block", static_cast<int64_t>(block));
-  if (refresh) blocks[block]->Refresh(backend_, stream_);
-  // The head makes its gradients in forward.
-  if (head && saved != nullptr && context.training) model_.hooks().BeforeGradients(block);
-  return blocks[block]->Forward(context, x, saved, true);
-}
-
-void Runner::Forward(InFlight& flight, const Context& context, bool refresh) {
-  const size_t blocks = model_.blocks().size();
-  flight.saved.resize(blocks);
-  flight.inputs.resize(blocks);
-  Tensor x;
-  for (size_t i = 0; i < blocks && !model_.hooks().failed(); ++i) {
-    const bool recomputed = Recomputed(i);
-    if (recomputed) flight.inputs[i] = x;
-    // Below the first trainable parameter nothing is differentiated.
-    const bool keeps = !recomputed && Differentiated(i);
-    x = ForwardBlock(i, context, x, keeps ? &flight.saved[i] : nullptr, refresh);
+void Runner::Forward(Step& step, const Action& action) {
+  const Place place = {action.stage, action.microbatch};
+  const LocalStage& stage = StageOf(action.stage);
+  StageProgress& progress = step.progress[action.stage];
+  const bool keeps = work_.Differentiated(stage);
+  InFlight flight = {.batch = BatchOf(step, stage, action.microbatch)};
+  step.batches[action.microbatch] = flight.batch;
+  Tensor x = action.stage > 0 ? Take(step.activations, place) : Tensor();
+  Tensor y = work_.Forward(stage, flight, MakeContext(*flight.batch, step.coordinates), std::move(x),
+                           {.keeps = keeps,
+                            .refresh = !std::exchange(progress.refreshed, true),
+                            .last = --progress.forwards == 0});
+  if (keeps) step.in_flight[place] = std::move(flight);
+  if (action.stage + 1 == pipeline_->stages()) return;
+  if (pipeline_->Here(action.stage + 1)) {
+    step.activations[{action.stage + 1, action.microbatch}] = {std::move(y), {}};
+  } else {
+    step.outputs[place] = std::move(y);
   }
 }
 
-void Runner::Backward(InFlight& flight, const Context& context, bool with_weights, bool last,
-                      const std::function<void()>& before_block) {
-  auto& blocks = model_.blocks();
-  Tensor gradient;
-  for (size_t i = blocks.size(); i-- > 0;) {
-    if (!Differentiated(i) || model_.hooks().failed()) return;
-    if (before_block) before_block();
-    std::optional<BlockUse> use;
-    if (blocks[i]->backward_reads_values()) use.emplace(model_.hooks(), i, NextInBackward(i));
-    const TimeScope time(timeline_, kComputeLane, "backward of block", static_cast<int64_t>(i));
-    if (Recomputed(i)) {
-      RecomputeScope recompute(backend_);
-      blocks[i]->Forward(context, flight.inputs[i], &flight.saved[i], false);
-      flight.inputs[i] = Tensor();
-    }
-    const bool makes_gradients = with_weights && blocks[i]->store().has_trainable();
-    if (makes_gradients) model_.hooks().BeforeGradients(i);
-    gradient =
-        blocks[i]->BackwardInput(context, gradient, flight.saved[i], trainable_before_[i], with_weights);
-    if (makes_gradients) model_.hooks().AfterGradients(i, last);
+void Runner::Backward(Step& step, const Action& action) {
+  const Place place = {action.stage, action.microbatch};
+  InFlight& flight = step.in_flight.at(place);
+  const bool with_weights = action.kind == ActionKind::kBackward;
+  bool last = false;
+  if (with_weights) last = --step.progress[action.stage].gradients == 0;
+  const bool top = action.stage + 1 == pipeline_->stages();
+  Tensor gradient =
+      work_.Backward(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates),
+                     top ? Tensor() : Take(step.gradients, place),
+                     {.with_weights = with_weights, .last = last, .before_block = step.before_block});
+  if (with_weights) step.in_flight.erase(place);
+  if (!gradient.defined()) return;
+  if (pipeline_->Here(action.stage - 1)) {
+    step.gradients[{action.stage - 1, action.microbatch}] = {std::move(gradient), {}};
+  } else {
+    step.input_gradients[place] = std::move(gradient);
   }
 }
 
-void Runner::BackwardWeight(InFlight& flight, const Context& context, bool last) {
-  auto& blocks = model_.blocks();
-  for (size_t i = blocks.size(); i-- > 0;) {
-    if (!blocks[i]->store().has_trainable() || model_.hooks().failed()) continue;
-    const TimeScope time(timeline_, kComputeLane, "weight gradients of block", static_cast<int64_t>(i));
-    model_.hooks().BeforeGradients(i);
-    blocks[i]->BackwardWeight(context, flight.saved[i]);
-    model_.hooks().AfterGradients(i, last);
-  }
+void Runner::BackwardWeight(Step& step, const Action& action) {
+  const Place place = {action.stage, action.microbatch};
+  InFlight& flight = step.in_flight.at(place);
+  const bool last = --step.progress[action.stage].gradients == 0;
+  work_.BackwardWeight(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates), last);
+  step.in_flight.erase(place);
+}
+
+void Runner::Send(std::map<Place, Tensor>& made, Place place, int to_stage) {
+  Tensor tensor = std::move(made.extract(place).mapped());
+  Pending pending = pipeline_->Send(stream_, tensor, to_stage);
+  sent_.Put(std::move(tensor), std::move(pending));
+}
+
+void Runner::Receive(Step& step, std::map<Place, Arrival>& arrivals, Place place, int from_stage) {
+  Tensor tensor = NewRows(backend_, model_, step.microbatches[place.second].tokens());
+  Pending pending = pipeline_->Receive(stream_, tensor, from_stage);
+  arrivals[place] = {std::move(tensor), std::move(pending)};
+}
+
+Tensor Runner::Take(std::map<Place, Arrival>& arrivals, Place place) {
+  Arrival arrival = std::move(arrivals.extract(place).mapped());
+  arrival.pending.Wait().IgnoreError();  // it stays in the link
+  return std::move(arrival.tensor);
 }
 
 void Runner::Evaluate(const Batch& batch, const Tensor& loss) {
-  InFlight flight;
-  flight.batch = UploadBatch(backend_, stream_, batch, model_.positions());
-  const Context context = {.backend = backend_, .stream = stream_, .batch = flight.batch, .loss = loss};
-  Tensor x;
-  for (size_t i = 0; i < model_.blocks().size() && !model_.hooks().failed(); ++i) {
-    x = ForwardBlock(i, context, x, nullptr, true);
-  }
+  const DeviceBatch uploaded = UploadBatch(backend_, stream_, batch, model_.positions());
+  evaluation_.Loss({.backend = backend_, .stream = stream_, .batch = uploaded, .loss = loss});
 }
 
 }  // namespace ftune

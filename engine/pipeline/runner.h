@@ -2,26 +2,20 @@
 #pragma once
 
 #include <functional>
-#include <optional>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/timeline.h"
 #include "data/loader/batch.h"
 #include "engine/model/model.h"
-#include "parallel/schedule/schedule.h"
+#include "engine/pipeline/forward_pass.h"
+#include "engine/pipeline/outbox.h"
+#include "engine/pipeline/pipeline.h"
+#include "engine/pipeline/stage_work.h"
 
 namespace ftune {
-
-// Which activations are kept from forward to backward, and which are made again.
-struct RecomputePolicy {
-  enum class Mode {
-    kNone,       // all are kept
-    kSelective,  // matrix products are kept; norms, activation functions and attention are recomputed
-    kEveryNth,   // of every n-th decoder block only the input is kept, the block is recomputed
-  };
-  Mode mode = Mode::kNone;
-  int every = 1;
-};
 
 // What all microbatches of a step share.
 struct StepCoordinates {
@@ -35,49 +29,60 @@ struct StepCoordinates {
 
 class Runner {
  public:
-  // `model` outlives the runner and has its gradients allocated.
-  Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute);
+  // `model` and `pipeline`, the rank's place where the model is not whole, outlive the runner; the model has
+  // its gradients allocated.
+  Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
+         Pipeline* pipeline = nullptr);
 
-  // Runs all actions, or, once stop() says so, those up to the end of a microbatch, or, where the model's
-  // hooks have failed, those up to the end of a block; returns whether all ran. Gradients are added to what
-  // is there. `before_block` is called before each block's backward.
+  // Runs all actions, or none or, on one rank, those up to the end of a microbatch, where stop() says so, or
+  // those up to a failure; returns whether all ran. Gradients are added to what is there. `before_block` is
+  // called before each block's backward. All ranks call stop() alike.
   bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
            const StepCoordinates& coordinates, const std::function<bool()>& stop,
            const std::function<void()>& before_block = nullptr);
 
-  // Shows each block's work in `timeline`, which outlives the runner; null: nowhere.
-  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
-
-  // Adds the token losses of `batch` to `loss`, without gradients.
+  // Adds the token losses of `batch` to `loss`, without gradients, on the ranks that have the head.
   void Evaluate(const Batch& batch, const Tensor& loss);
 
- private:
-  // What lives from a microbatch's forward to its last backward.
-  struct InFlight {
-    DeviceBatch batch;
-    std::vector<Saved> saved;    // one a block
-    std::vector<Tensor> inputs;  // of the blocks to be recomputed
-  };
+  Pipeline& pipeline() const { return *pipeline_; }
+  void set_timeline(Timeline* timeline) { work_.set_timeline(timeline); }
 
-  Context MakeContext(const InFlight& flight, const StepCoordinates& coordinates);
-  // These end early where the model's hooks have failed. `refresh`: weights may have changed since the last
-  // forward. `last`: of the step's backwards.
-  void Forward(InFlight& flight, const Context& context, bool refresh);
-  void Backward(InFlight& flight, const Context& context, bool with_weights, bool last,
-                const std::function<void()>& before_block);
-  void BackwardWeight(InFlight& flight, const Context& context, bool last);
-  Tensor ForwardBlock(size_t block, const Context& context, const Tensor& x, Saved* saved, bool refresh);
-  bool Recomputed(size_t block) const;
-  bool Differentiated(size_t block) const;
-  // The block whose values backward needs after those of `block`.
-  std::optional<size_t> NextInBackward(size_t block) const;
+ private:
+  // A stage and a microbatch.
+  using Place = std::pair<int, int>;
+  // What comes from the stage before or behind; there once `pending` is done.
+  struct Arrival {
+    Tensor tensor;
+    Pending pending;
+  };
+  // What is left to do in a stage.
+  struct StageProgress {
+    int forwards = 0;
+    int gradients = 0;  // actions that make gradients of parameters
+    bool refreshed = false;
+  };
+  struct Step;
+
+  const LocalStage& StageOf(int stage) const;
+  Context MakeContext(const DeviceBatch& batch, const StepCoordinates& coordinates);
+  std::shared_ptr<const DeviceBatch> BatchOf(const Step& step, const LocalStage& stage, int microbatch);
+  void Execute(Step& step, const Action& action);
+  void Forward(Step& step, const Action& action);
+  void Backward(Step& step, const Action& action);
+  void BackwardWeight(Step& step, const Action& action);
+  void Send(std::map<Place, Tensor>& made, Place place, int to_stage);
+  void Receive(Step& step, std::map<Place, Arrival>& arrivals, Place place, int from_stage);
+  Tensor Take(std::map<Place, Arrival>& arrivals, Place place);
+  bool failed() const { return model_.hooks().failed() || !pipeline_->status().ok(); }
 
   Backend& backend_;
   Stream stream_;
   Model& model_;
-  RecomputePolicy recompute_;
-  Timeline* timeline_ = nullptr;
-  std::vector<bool> trainable_before_;  // a block's input gradient is needed
+  std::unique_ptr<Pipeline> own_pipeline_;  // where none is given
+  Pipeline* pipeline_;
+  StageWork work_;
+  ForwardPass evaluation_;
+  Outbox sent_;
 };
 
 }  // namespace ftune

@@ -8,10 +8,14 @@
 namespace ftune {
 
 int64_t Arena::Reserve(int64_t bytes) {
-  constexpr int64_t kPage = 4096;
   const int64_t place = bytes_;
-  bytes_ += (bytes + kPage - 1) / kPage * kPage;
+  bytes_ = PlaceAfter(place + bytes);
   return place;
+}
+
+int64_t Arena::PlaceAfter(int64_t end) {
+  constexpr int64_t kPage = 4096;
+  return (end + kPage - 1) / kPage * kPage;
 }
 
 absl::Status Arena::Allocate(Backend& backend, Communicator& group, Category category) {

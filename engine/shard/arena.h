@@ -13,6 +13,8 @@ class Arena {
  public:
   // Where a piece of so many bytes will be.
   int64_t Reserve(int64_t bytes);
+  // Where the piece begins that follows one which ends at `end`.
+  static int64_t PlaceAfter(int64_t end);
   int64_t bytes() const { return bytes_; }
 
   // Zero. Called by all ranks of the group, whose arenas have the same size.

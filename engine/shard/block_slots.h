@@ -3,19 +3,22 @@
 // block is always at the same place.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
+
+#include "engine/model/model.h"
 
 namespace ftune {
 
 inline constexpr size_t kBlockSlots = 4;
 
-// `apart`: the head is used together with the embedding, whose weight it borrows.
-inline size_t SlotOf(size_t block, size_t blocks, bool apart) {
-  if (block == 0) return 0;
-  if (block + 1 == blocks) return apart ? 3 : 0;
-  return 1 + block % 2;
+// Below kBlockSlots.
+inline size_t SlotOf(const Model& model, size_t block) {
+  const size_t number = model.blocks()[block]->number();
+  if (number == 0) return 0;
+  // A head that borrows the embedding's weight is used together with it.
+  if (model.is_head(block)) return model.lender(block) ? 3 : 0;
+  return 1 + number % 2;
 }
 
 }  // namespace ftune

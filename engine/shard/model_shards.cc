@@ -33,12 +33,19 @@ ModelShards::~ModelShards() {
 absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptions& optimizer,
                                bool place_values) {
   FTUNE_ASSIGN_OR_RETURN(groups_, DataGroups::Create(*mesh_, options));
+  if (mesh_->shape().pipeline > 1) {
+    const bool has_head = model_.is_head(model_.blocks().size() - 1);
+    const int64_t claim = has_head ? mesh_->rank() : mesh_->shape().ranks();
+    FTUNE_ASSIGN_OR_RETURN(const int64_t least, mesh_->world().AllReduce(-claim, ReduceOp::kMax));
+    head_rank_ = static_cast<int>(-least);
+  }
   Communicator& group = groups_.shards();
   // Before anybody looks at places.
   if (place_values && options.zero == 3 && group.size() > 1) {
     for (const auto& block : model_.blocks()) block->store().LayOut(options.persistence_threshold);
   }
   FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
+  FTUNE_ASSIGN_OR_RETURN(tied_sum_, TiedSum::Create(*mesh_, model_));
   const UpdateRules rules = MakeRules(optimizer);
   std::vector<std::vector<int64_t>> cuts;
   for (const auto& block : model_.blocks()) cuts.push_back(CutTrainable(*block, rules, group.size()));
@@ -48,13 +55,14 @@ absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptio
   }
   for (const auto& block : model_.blocks()) {
     std::vector<FlatRange>& counted = counted_.emplace_back();
+    if (block->copy()) continue;  // counted by the other home
     for (const FlatRange& range : CountedRangesOf(block->store())) {
       const FlatRange part = Intersect(range, block->store().owned());
       if (part.count > 0) counted.push_back(part);
     }
   }
-  gradients_ = std::make_unique<ShardedGradients>(backend_, stream_, model_, groups_, tensor_sums_, options,
-                                                  std::move(cuts));
+  gradients_ = std::make_unique<ShardedGradients>(backend_, stream_, model_, groups_, tensor_sums_, tied_sum_,
+                                                  options, std::move(cuts));
   model_.set_hooks(this);
   return absl::OkStatus();
 }
@@ -64,6 +72,7 @@ absl::Status ModelShards::AllocateGradients() { return gradients_->Allocate(); }
 absl::Status ModelShards::status() const {
   FTUNE_RETURN_IF_ERROR(mesh_->status());
   FTUNE_RETURN_IF_ERROR(groups_.status());
+  FTUNE_RETURN_IF_ERROR(tied_sum_.status());
   return tensor_sums_.status();
 }
 
@@ -71,6 +80,7 @@ CommTraffic ModelShards::traffic() const {
   CommTraffic total = mesh_->traffic();
   total += groups_.traffic();
   total += tensor_sums_.traffic();
+  total += tied_sum_.traffic();
   return total;
 }
 
@@ -99,30 +109,27 @@ void ModelShards::SumOverShards(const Tensor& value) {
   if (!backend_.computes()) return;
   groups_.shards().Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
   mesh_->axis(MeshAxis::kTensor).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
+  mesh_->axis(MeshAxis::kPipeline).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
 }
 
-void ModelShards::SumOverData(const Tensor& value) {
+void ModelShards::SumOverBatch(const Tensor& value) {
   if (!backend_.computes()) return;
   mesh_->axis(MeshAxis::kData).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
+  mesh_->axis(MeshAxis::kPipeline).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
 }
 
 int64_t ModelShards::AgreeOn(int64_t value) {
   return mesh_->world().AllReduce(value, ReduceOp::kMax).value_or(value);
 }
 
-int64_t ModelShards::FromFirst(int64_t value) {
+int64_t ModelShards::FromHead(int64_t value) {
   const Buffer buffer = {reinterpret_cast<std::byte*>(&value), 1, DType::kI64, stream_};
-  mesh_->world().Run(Call::Broadcast(buffer, 0)).IgnoreError();
+  mesh_->world().Run(Call::Broadcast(buffer, head_rank_)).IgnoreError();
   return value;
 }
 
-std::optional<size_t> ModelShards::Lender(size_t block) const {
-  const bool borrows = model_.config().tied_head && block + 1 == model_.blocks().size();
-  return borrows ? std::optional<size_t>(0) : std::nullopt;
-}
-
 void ModelShards::Use(size_t block) {
-  if (const std::optional<size_t> lender = Lender(block)) values_->BeforeUse(*lender);
+  if (const std::optional<size_t> lender = model_.lender(block)) values_->BeforeUse(*lender);
   values_->BeforeUse(block);
 }
 
@@ -134,13 +141,13 @@ void ModelShards::BeforeUse(size_t block, std::optional<size_t> next) {
 
 void ModelShards::AfterUse(size_t block) {
   if (!values_) return;
-  if (const std::optional<size_t> lender = Lender(block)) values_->AfterUse(*lender);
+  if (const std::optional<size_t> lender = model_.lender(block)) values_->AfterUse(*lender);
   values_->AfterUse(block);
 }
 
 void ModelShards::BeforeFill(size_t block) {
   if (!values_) return;
-  if (const std::optional<size_t> lender = Lender(block)) values_->BeforeUse(*lender);
+  if (const std::optional<size_t> lender = model_.lender(block)) values_->BeforeUse(*lender);
   values_->BeforeFill(block);
 }
 
@@ -149,7 +156,7 @@ void ModelShards::AfterChange(size_t block) {
 }
 
 void ModelShards::BeforeGradients(size_t block) {
-  const std::optional<size_t> lender = Lender(block);
+  const std::optional<size_t> lender = model_.lender(block);
   if (lender && model_.blocks()[*lender]->store().has_trainable()) gradients_->Before(*lender);
   if (model_.blocks()[block]->store().has_trainable()) gradients_->Before(block);
 }

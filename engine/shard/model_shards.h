@@ -14,6 +14,7 @@
 #include "engine/shard/sharded_gradients.h"
 #include "engine/shard/sharded_values.h"
 #include "engine/shard/tensor_sums.h"
+#include "engine/shard/tied_sum.h"
 #include "parallel/mesh.h"
 
 namespace ftune {
@@ -50,9 +51,10 @@ class ModelShards final : public BlockHooks {
   // [1, 1] f64 += Σ g² over what this rank owns; each element of the model is counted on one rank of
   // SumOverShards.
   void AddSquares(const Tensor& sum);
-  // [1, 1] f64, in place: over the shares of a copy and the tensor axis; over the data axis.
+  // [1, 1] f64, in place: over the ranks that share out the model; over those that have a part of the global
+  // batch's loss.
   void SumOverShards(const Tensor& value);
-  void SumOverData(const Tensor& value);
+  void SumOverBatch(const Tensor& value);
   // The greatest that any rank of the world says; this rank's own where a group has failed.
   int64_t AgreeOn(int64_t value);
 
@@ -62,15 +64,13 @@ class ModelShards final : public BlockHooks {
   void AfterChange(size_t block) override;
   void BeforeGradients(size_t block) override;
   void AfterGradients(size_t block, bool last) override;
-  int64_t FromFirst(int64_t value) override;
+  int64_t FromHead(int64_t value) override;
   bool failed() const override { return !status().ok(); }
 
  private:
   ModelShards(Backend& backend, Stream stream, Model& model, Mesh& mesh)
       : backend_(backend), stream_(stream), model_(model), mesh_(&mesh) {}
   absl::Status Init(const ShardOptions& options, const OptimizerOptions& optimizer, bool place_values);
-  // The block whose weight this one uses.
-  std::optional<size_t> Lender(size_t block) const;
   void Use(size_t block);
 
   Backend& backend_;
@@ -78,8 +78,10 @@ class ModelShards final : public BlockHooks {
   Model& model_;
   std::unique_ptr<Mesh> own_mesh_;  // of a single rank
   Mesh* mesh_;
+  int head_rank_ = 0;  // the first in the world that has the head
   DataGroups groups_;
   TensorSums tensor_sums_;
+  TiedSum tied_sum_;
   std::vector<std::vector<FlatRange>> counted_;  // by block: owned elements that SumOverShards counts here
   std::unique_ptr<ShardedValues> values_;        // null: the model's own
   std::unique_ptr<ShardedGradients> gradients_;

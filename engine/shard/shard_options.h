@@ -16,6 +16,9 @@ struct ShardOptions {
   // Gradients are reduced in pieces of about so many bytes, as backward makes them. Where they are shared
   // out, a block is a piece.
   int64_t bucket_bytes = int64_t{25} << 20;
+  // ZeRO-3: a block's values are sent away after each use, to be gathered again for the next; otherwise they
+  // stay from their first use in a step to the next update.
+  bool reshard_after_use = true;
   // ZeRO-3: parameters of fewer elements stay whole on every rank.
   int64_t persistence_threshold = 0;
   // Of gradients on the slow part of the data axis (CompressedSums). Then bucket_bytes has no say.

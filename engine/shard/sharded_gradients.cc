@@ -14,13 +14,14 @@ constexpr int64_t kBytes = sizeof(float);
 }  // namespace
 
 ShardedGradients::ShardedGradients(Backend& backend, Stream stream, Model& model, const DataGroups& groups,
-                                   TensorSums& tensor_sums, const ShardOptions& options,
+                                   TensorSums& tensor_sums, TiedSum& tied_sum, const ShardOptions& options,
                                    std::vector<std::vector<int64_t>> cuts)
     : backend_(backend),
       stream_(stream),
       model_(model),
       groups_(groups),
       tensor_sums_(tensor_sums),
+      tied_sum_(tied_sum),
       options_(options),
       cuts_(std::move(cuts)),
       places_(model.blocks().size()),
@@ -39,15 +40,21 @@ ShardedGradients::ShardedGradients(Backend& backend, Stream stream, Model& model
     }
     // Places are the same on all ranks.
     share_at_[i] = shares_.Reserve(*std::max_element(cuts_[i].begin(), cuts_[i].end()) * kBytes);
-    Slot& slot = slots_[SlotOf(i, blocks, model.config().tied_head)];
+    if (!passes(i)) {
+      places_[i] = tied_.Reserve(bytes);
+      continue;
+    }
+    Slot& slot = slots_[SlotOfBlock(i)];
     slot.bytes = std::max(slot.bytes, bytes);
   }
   if (!by_block()) return;
   for (Slot& slot : slots_) slot.at = memory_.Reserve(slot.bytes);
-  for (size_t i = 0; i < blocks; ++i) places_[i] = slots_[SlotOf(i, blocks, model.config().tied_head)].at;
+  for (size_t i = 0; i < blocks; ++i) {
+    if (passes(i)) places_[i] = slots_[SlotOfBlock(i)].at;
+  }
 }
 
-ShardedGradients::~ShardedGradients() { Finish(); }
+ShardedGradients::~ShardedGradients() { Settle(); }
 
 absl::Status ShardedGradients::Allocate() {
   const bool alone = groups_.shards().size() == 1 && groups_.copies().size() == 1;
@@ -55,6 +62,7 @@ absl::Status ShardedGradients::Allocate() {
   if (!alone) {
     FTUNE_RETURN_IF_ERROR(
         memory_.Allocate(backend_, group, by_block() ? Category::kCommunication : Category::kGradients));
+    FTUNE_RETURN_IF_ERROR(tied_.Allocate(backend_, groups_.shards(), Category::kGradients));
     FTUNE_RETURN_IF_ERROR(shares_.Allocate(backend_, groups_.shards(), Category::kGradients));
   }
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -64,7 +72,8 @@ absl::Status ShardedGradients::Allocate() {
       if (!store.flat_gradients().defined()) store.AllocateGradients(backend_, stream_);
       continue;
     }
-    const Tensor flat = memory_.At(places_[i], DType::kF32, store.trainable_size());
+    const Arena& memory = by_block() && !passes(i) ? tied_ : memory_;
+    const Tensor flat = memory.At(places_[i], DType::kF32, store.trainable_size());
     store.PlaceGradients(flat);
     store.OwnGradients(by_block() ? shares_.At(share_at_[i], DType::kF32, store.owned().count)
                                   : OwnIn(i, flat));
@@ -82,15 +91,15 @@ Tensor ShardedGradients::OwnIn(size_t block, const Tensor& flat) const {
 void ShardedGradients::BeginStep() {
   empty_shares_.assign(empty_shares_.size(), true);
   bucket_begin_ = bucket_end_ = 0;
-  if (by_block()) return;
-  for (auto& block : model_.blocks()) {
-    if (block->store().has_trainable()) backend_.Zero(stream_, block->store().flat_gradients());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const ParameterStore& store = model_.blocks()[i]->store();
+    if (!passes(i) && store.has_trainable()) backend_.Zero(stream_, store.flat_gradients());
   }
 }
 
 void ShardedGradients::Before(size_t block) {
-  if (!by_block()) return;
-  Slot& slot = slots_[SlotOf(block, places_.size(), model_.config().tied_head)];
+  if (!passes(block)) return;
+  Slot& slot = slots_[SlotOfBlock(block)];
   Absorb(slot);
   if (slot.block == block) return;
   assert(!slot.block);
@@ -99,7 +108,7 @@ void ShardedGradients::Before(size_t block) {
 }
 
 void ShardedGradients::After(size_t block, bool last) {
-  const ParameterStore& store = model_.blocks()[block]->store();
+  if (tied_sum_.concerns(block)) return;  // complete when the other home's is: Finish
   if (!by_block()) {
     if (!last) return;
     tensor_sums_.Reduce(stream_, model_, block);
@@ -107,7 +116,8 @@ void ShardedGradients::After(size_t block, bool last) {
     return;
   }
   tensor_sums_.Reduce(stream_, model_, block);
-  Slot& slot = slots_[SlotOf(block, places_.size(), model_.config().tied_head)];
+  const ParameterStore& store = model_.blocks()[block]->store();
+  Slot& slot = slots_[SlotOfBlock(block)];
   assert(slot.block == block);
   slot.leaving = true;
   slot.last = last;
@@ -115,6 +125,18 @@ void ShardedGradients::After(size_t block, bool last) {
   empty_shares_[block] = false;
   slot.scattered = StartScatter(block, store.flat_gradients(),
                                 slot.direct ? store.owned_gradients() : OwnIn(block, store.flat_gradients()));
+}
+
+void ShardedGradients::ReduceTied() {
+  constexpr size_t kTied = 0;
+  if (!tied_sum_.concerns(kTied)) return;
+  const ParameterStore& store = model_.blocks()[kTied]->store();
+  if (backend_.computes()) tied_sum_.Reduce(stream_, model_);
+  tensor_sums_.Reduce(stream_, model_, kTied);
+  if (!by_block()) return ReduceWhole(kTied);
+  // An error stays in the group.
+  StartScatter(kTied, store.flat_gradients(), store.owned_gradients()).Wait().IgnoreError();
+  SumCopies(kTied, store.owned_gradients());
 }
 
 Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const Tensor& out) {
@@ -146,7 +168,11 @@ void ShardedGradients::ReduceWhole(size_t block) {
     return;
   }
   if (compressed_) return compressed_->SumCopies(block, store.flat_gradients());
-  // Blocks lie in the order of backward: what is complete is one range.
+  // Blocks lie in the order of backward: what is complete is one range, until a schedule leaps over one.
+  if (places_[block] != Arena::PlaceAfter(bucket_end_)) {
+    SumBuckets(true);
+    bucket_begin_ = places_[block];
+  }
   bucket_end_ = places_[block] + store.trainable_size() * kBytes;
   SumBuckets(false);
 }
@@ -183,7 +209,12 @@ void ShardedGradients::Absorb(Slot& slot) {
 }
 
 void ShardedGradients::Finish() {
+  ReduceTied();
   SumBuckets(true);
+  Settle();
+}
+
+void ShardedGradients::Settle() {
   SumCopiesUpTo(0);
   for (Slot& slot : slots_) Absorb(slot);
   for (Pending& sum : std::exchange(sums_, {})) sum.Wait().IgnoreError();

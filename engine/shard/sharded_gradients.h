@@ -15,18 +15,20 @@
 #include "engine/shard/data_groups.h"
 #include "engine/shard/shard_options.h"
 #include "engine/shard/tensor_sums.h"
+#include "engine/shard/tied_sum.h"
 
 namespace ftune {
 
 // Up to ZeRO-1 the whole gradient stays and is reduced once, with the last microbatch. From ZeRO-2 on a
 // block's exists from its first use to the end of its backward; then it is reduce-scattered and added to the
-// rank's share.
+// rank's share. The gradient of a tied weight with another home (TiedSum) stays whole in every stage, until
+// the step's end.
 class ShardedGradients {
  public:
   // `cuts` has, for each block, the elements that each rank of groups.shards() updates. All but `cuts`
   // outlive it.
   ShardedGradients(Backend& backend, Stream stream, Model& model, const DataGroups& groups,
-                   TensorSums& tensor_sums, const ShardOptions& options,
+                   TensorSums& tensor_sums, TiedSum& tied_sum, const ShardOptions& options,
                    std::vector<std::vector<int64_t>> cuts);
   ~ShardedGradients();  // waits for what was started
   ShardedGradients(const ShardedGradients&) = delete;
@@ -42,13 +44,20 @@ class ShardedGradients {
   void After(size_t block, bool last);
   // The sums are where the ranks own them; nothing is on its way any more.
   void Finish();
+  // Until all that was started is done.
+  void Settle();
 
  private:
   bool by_block() const { return options_.zero >= 2 && groups_.shards().size() > 1; }
+  // The block's gradient exists only from its use to its reduction.
+  bool passes(size_t block) const { return by_block() && !tied_sum_.concerns(block); }
+  size_t SlotOfBlock(size_t block) const { return SlotOf(model_, block); }
   Tensor OwnIn(size_t block, const Tensor& flat) const;
   Pending StartScatter(size_t block, const Tensor& flat, const Tensor& out);
   void StartCopiesSum(const Tensor& part);
   void SumCopies(size_t block, const Tensor& part);
+
+  void ReduceTied();
 
   // Up to ZeRO-1.
   void ReduceWhole(size_t block);
@@ -72,11 +81,13 @@ class ShardedGradients {
   Model& model_;
   const DataGroups& groups_;
   TensorSums& tensor_sums_;
+  TiedSum& tied_sum_;
   ShardOptions options_;
   std::vector<std::vector<int64_t>> cuts_;
   std::optional<CompressedSums> compressed_;  // none: sums are made of what there is
 
   Arena memory_;                    // whole gradients in the order of backward, or slots
+  Arena tied_;                      // from ZeRO-2 on: the gradient that stays whole
   std::vector<int64_t> places_;     // of blocks in it
   Arena shares_;                    // from ZeRO-2 on
   std::vector<int64_t> share_at_;   // of blocks in it

@@ -32,10 +32,12 @@ ShardedValues::ShardedValues(Backend& backend, Stream stream, Model& model, Comm
       group_(group),
       options_(options),
       blocks_(model.blocks().size()) {
+  slots_.resize(options.reshard_after_use ? kBlockSlots : blocks_.size());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     BlockParts& block = blocks_[i];
     PlanBlock(model.blocks()[i]->store(), cuts[i], block);
-    block.slot = SlotOf(i, blocks_.size(), model.config().tied_head);
+    // What stays has a slot of its own.
+    block.slot = options.reshard_after_use ? SlotOf(model, i) : i;
     Arena turn;
     for (Part& part : block.parts) {
       if (part.sharded) part.whole_at = turn.Reserve(BytesFor(part.dtype, part.size));

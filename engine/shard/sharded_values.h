@@ -84,7 +84,7 @@ class ShardedValues {
   Communicator& group_;
   ShardOptions options_;
   std::vector<BlockParts> blocks_;
-  std::array<Slot, kBlockSlots> slots_;
+  std::vector<Slot> slots_;
   Arena shares_, whole_, gathered_;
 };
 

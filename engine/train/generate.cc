@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <span>
 
@@ -10,32 +11,48 @@
 #include "base/strings.h"
 #include "engine/model/activations.h"
 #include "engine/model/tensor_split.h"
+#include "engine/pipeline/forward_pass.h"
 
 namespace ftune {
 namespace {
 
 constexpr uint64_t kSamplingPurpose = 0x73616d706c65;  // keeps these draws apart from other uses of the seed
 
+// Of the layers that are here.
 std::vector<KvCache> MakeCache(Backend& backend, const Model& model, int64_t length) {
   const int64_t width = KeyDimension(model.config(), model.tensor_axis().position()).local_size();
   std::vector<KvCache> cache(model.config().num_layers);
-  for (KvCache& layer : cache) {
+  for (const auto& block : model.blocks()) {
+    if (!block->hidden()) continue;
+    KvCache& layer = cache[block->number() - 1];
     layer.keys = backend.Allocate(length, width, Category::kBuffers);
     layer.values = backend.Allocate(length, width, Category::kBuffers);
   }
   return cache;
 }
 
-// Runs the blocks below the head. All rows, on every rank.
-Tensor HiddenStates(Model& model, const Context& context) {
-  Tensor x;
-  auto& blocks = model.blocks();
-  for (size_t i = 0; i + 1 < blocks.size(); ++i) {
-    const BlockUse use(model.hooks(), i, i + 1);
-    x = blocks[i]->Forward(context, x, nullptr, true);
+// What the blocks below the head make.
+class HiddenRows {
+ public:
+  // `pipeline` null: the model is whole.
+  HiddenRows(Backend& backend, Stream stream, Model& model, Pipeline* pipeline)
+      : model_(model),
+        own_(pipeline != nullptr ? nullptr : Pipeline::Single(model)),
+        work_(backend, stream, model, RecomputePolicy(), model.total_blocks()),
+        pass_(backend, stream, model, pipeline != nullptr ? *pipeline : *own_, work_) {}
+
+  // All rows, on every rank that has the head; undefined on the others.
+  Tensor Of(const Context& context) {
+    const Tensor x = pass_.HiddenStates(context);
+    return x.defined() ? Gathered(context, model_.tensor_axis(), x) : x;
   }
-  return Gathered(context, model.tensor_axis(), x);
-}
+
+ private:
+  Model& model_;
+  std::unique_ptr<Pipeline> own_;
+  StageWork work_;
+  ForwardPass pass_;
+};
 
 Tensor Logits(Model& model, const Context& context, const Tensor& hidden) {
   const BlockUse use(model.hooks(), model.blocks().size() - 1);
@@ -82,7 +99,8 @@ int32_t SampleToken(std::vector<float>& logits, const GenerateOptions& options, 
 absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, Model& model,
                                               int64_t max_length, const std::vector<int32_t>& prompt,
                                               const GenerateOptions& options,
-                                              const std::function<bool(int32_t)>& on_token) {
+                                              const std::function<bool(int32_t)>& on_token,
+                                              Pipeline* pipeline) {
   const int64_t prompt_length = static_cast<int64_t>(prompt.size());
   if (prompt.empty()) {
     return UsageError({.key = "--prompt", .found = "an empty prompt", .expected = "at least one token"});
@@ -103,6 +121,7 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
   const int64_t length = prompt_length + std::min(max_length - prompt_length, options.max_new_tokens);
   std::vector<KvCache> cache = MakeCache(backend, model, length);
   model.Refresh(backend, stream);
+  HiddenRows hidden_rows(backend, stream, model, pipeline);
 
   std::vector<int32_t> fresh = prompt;
   std::vector<int32_t> generated;
@@ -111,13 +130,15 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
     const DeviceBatch batch = UploadTokens(backend, stream, fresh, cached, length, model.positions());
     const Context context = {
         .backend = backend, .stream = stream, .batch = batch, .cache = &cache, .cached = cached};
-    const Tensor hidden = HiddenStates(model, context);
-    std::vector<float> logits =
-        DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
+    const Tensor hidden = hidden_rows.Of(context);
     cached += static_cast<int64_t>(fresh.size());
-
-    const auto token = static_cast<int32_t>(
-        model.hooks().FromFirst(SampleToken(logits, options, static_cast<uint64_t>(cached))));
+    int32_t sampled = 0;
+    if (hidden.defined()) {
+      std::vector<float> logits =
+          DownloadLogits(backend, stream, Logits(model, context, hidden.Rows(hidden.rows() - 1, 1)));
+      sampled = SampleToken(logits, options, static_cast<uint64_t>(cached));
+    }
+    const auto token = static_cast<int32_t>(model.hooks().FromHead(sampled));
     generated.push_back(token);
     fresh = {token};
     if (on_token && !on_token(token)) break;
@@ -131,7 +152,8 @@ std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, cons
   const DeviceBatch batch =
       UploadTokens(backend, stream, ids, 0, static_cast<int64_t>(ids.size()), model.positions());
   const Context context = {.backend = backend, .stream = stream, .batch = batch};
-  return DownloadLogits(backend, stream, Logits(model, context, HiddenStates(model, context)));
+  HiddenRows hidden_rows(backend, stream, model, nullptr);
+  return DownloadLogits(backend, stream, Logits(model, context, hidden_rows.Of(context)));
 }
 
 }  // namespace ftune

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
+#include "engine/pipeline/pipeline.h"
 
 namespace ftune {
 
@@ -24,11 +25,13 @@ int32_t SampleToken(std::vector<float>& logits, const GenerateOptions& options, 
 
 // New tokens, the stop token included where one came. on_token, where given, sees each as it comes and may
 // return false to stop. The prompt and the new tokens together must fit `max_length`, the length that the
-// model was made for.
+// model was made for. `pipeline` has the rank's place where the model is not whole; then all its ranks call
+// this alike, and get the same.
 absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, Model& model,
                                               int64_t max_length, const std::vector<int32_t>& prompt,
                                               const GenerateOptions& options,
-                                              const std::function<bool(int32_t)>& on_token);
+                                              const std::function<bool(int32_t)>& on_token,
+                                              Pipeline* pipeline = nullptr);
 
 // Logits [tokens, vocab] of each position of one text, on the host.
 std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, const std::vector<int32_t>& ids);

@@ -20,16 +20,20 @@ bool IsOf(const Parameter& p, const std::string& prefix, std::string_view module
 
 }  // namespace
 
-ModelFlops::ModelFlops(Model& model) {
-  const auto& blocks = model.blocks();
-  bool trains = blocks.front()->store().has_trainable();
-  AddEmbedding(*blocks.front());
-  for (size_t i = 1; i + 1 < blocks.size(); ++i) {
-    const bool before = trains;
-    trains = trains || blocks[i]->store().has_trainable();
-    AddDecoder(model.config(), static_cast<int64_t>(i) - 1, *blocks[i], trains, before);
+ModelFlops::ModelFlops(Model& model, size_t first_trainable) {
+  for (const LocalStage& stage : model.stages()) {
+    for (size_t i = stage.begin; i < stage.end; ++i) {
+      const Block& block = *model.blocks()[i];
+      if (block.hidden()) {
+        AddDecoder(model.config(), block, block.number() >= first_trainable,
+                   block.number() > first_trainable);
+      } else if (model.is_head(i)) {
+        AddHead(model, block);
+      } else {
+        AddEmbedding(block);
+      }
+    }
   }
-  AddHead(model);
 }
 
 void ModelFlops::AddEmbedding(const Block& block) {
@@ -39,8 +43,9 @@ void ModelFlops::AddEmbedding(const Block& block) {
   }
 }
 
-void ModelFlops::AddDecoder(const ModelConfig& config, int64_t layer, const Block& block, bool differentiated,
+void ModelFlops::AddDecoder(const ModelConfig& config, const Block& block, bool differentiated,
                             bool passes_on) {
+  const auto layer = static_cast<int64_t>(block.number()) - 1;
   const ModuleNames& names = config.architecture->names;
   const std::string prefix = LayerPrefix(config, layer);
   const auto& parameters = block.store().parameters();
@@ -67,11 +72,11 @@ void ModelFlops::AddDecoder(const ModelConfig& config, int64_t layer, const Bloc
   each_pair_[window] += products * 2.0 * static_cast<double>(config.num_heads * config.head_dim);
 }
 
-void ModelFlops::AddHead(Model& model) {
+void ModelFlops::AddHead(Model& model, const Block& head) {
   const auto add = [this](const Parameter& p) {
     if (IsMatrix(p)) each_trained_token_ += (p.trainable ? 3 : 2) * Product(p);
   };
-  for (const Parameter& p : model.blocks().back()->store().parameters()) add(p);
+  for (const Parameter& p : head.store().parameters()) add(p);
   if (model.config().tied_head) {
     add(*model.Find(StrCat(model.config().architecture->names.embedding, ".weight")));
   }

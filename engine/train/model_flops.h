@@ -14,7 +14,8 @@ namespace ftune {
 
 class ModelFlops {
  public:
-  explicit ModelFlops(Model& model);
+  // Of the blocks that are here. Nothing below the block of this number is trained.
+  ModelFlops(Model& model, size_t first_trainable);
 
   // Of training on one batch. The sum over the batches of a global batch is the same however that is cut.
   double Of(const Batch& batch) const;
@@ -22,9 +23,8 @@ class ModelFlops {
  private:
   void AddEmbedding(const Block& block);
   // `passes_on`: whether something before the block is trained.
-  void AddDecoder(const ModelConfig& config, int64_t layer, const Block& block, bool differentiated,
-                  bool passes_on);
-  void AddHead(Model& model);
+  void AddDecoder(const ModelConfig& config, const Block& block, bool differentiated, bool passes_on);
+  void AddHead(Model& model, const Block& head);
 
   double each_token_ = 0;
   double each_trained_token_ = 0;

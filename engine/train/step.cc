@@ -12,18 +12,29 @@
 namespace ftune {
 
 TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer,
-                     const Options& options, ModelShards* shards)
+                     const Options& options, ModelShards* shards, Pipeline* pipeline)
     : backend_(backend),
       stream_(stream),
       optimizer_(optimizer),
       options_(options),
       own_shards_(shards != nullptr ? nullptr : ModelShards::Single(backend, stream, model)),
       shards_(shards != nullptr ? shards : own_shards_.get()),
-      runner_(backend, stream, model, options.recompute),
+      runner_(backend, stream, model, options.recompute, pipeline),
       scaler_(options.loss_scaler ? std::optional<LossScaler>(*options.loss_scaler) : std::nullopt),
       loss_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       sum_of_squares_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       gradient_scale_(backend.Allocate(1, 1, Category::kBuffers)) {}
+
+absl::Status TrainStep::status() const {
+  FTUNE_RETURN_IF_ERROR(shards_->status());
+  return runner_.pipeline().status();
+}
+
+CommTraffic TrainStep::traffic() const {
+  CommTraffic total = shards_->traffic();
+  total += runner_.pipeline().traffic();
+  return total;
+}
 
 absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::function<bool()>& stop) {
   StepOutput output;
@@ -34,10 +45,11 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
   // Gradients of the whole batch, microbatch by microbatch.
   shards_->BeginStep();
   backend_.Zero(stream_, loss_);
-  const std::vector<Action> actions = SingleStageSchedule(static_cast<int>(input.microbatches.size()));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions,
+                         runner_.pipeline().Actions(static_cast<int>(input.microbatches.size())));
   absl::Status prefetched;  // optimizer states, as backward goes from block to block
   output.completed = runner_.Run(
-      actions, input.microbatches,
+      *actions, input.microbatches,
       {.seed = options_.seed,
        .step = static_cast<uint64_t>(input.step),
        .loss_scale = static_cast<float>(output.loss_scale / tokens),
@@ -47,6 +59,7 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
       [&] { return shards_->AgreeOn(stop() ? 1 : 0) != 0; },
       [&] { prefetched.Update(optimizer_.Prefetch()); });
   FTUNE_RETURN_IF_ERROR(prefetched);
+  FTUNE_RETURN_IF_ERROR(runner_.pipeline().status());
   FTUNE_RETURN_IF_ERROR(shards_->FinishGradients());
   if (!output.completed) return output;
 
@@ -54,7 +67,7 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
   backend_.Zero(stream_, sum_of_squares_);
   shards_->AddSquares(sum_of_squares_);
   shards_->SumOverShards(sum_of_squares_);
-  shards_->SumOverData(loss_);
+  shards_->SumOverBatch(loss_);
   backend_.ClipScale(stream_, sum_of_squares_, output.loss_scale,
                      options_.max_grad_norm.value_or(std::numeric_limits<float>::infinity()),
                      gradient_scale_);

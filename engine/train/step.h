@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "data/loader/batch.h"
 #include "engine/optim/optimizer.h"
+#include "engine/pipeline/pipeline.h"
 #include "engine/pipeline/runner.h"
 #include "engine/shard/model_shards.h"
 #include "engine/train/loss_scaler.h"
@@ -45,9 +46,9 @@ class TrainStep {
   };
 
   // All outlive the step. `shards` are the model's, with gradients allocated; none: one rank has all, and the
-  // gradients are the model's own.
+  // gradients are the model's own. `pipeline` has the rank's place where the model is not whole.
   TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options,
-            ModelShards* shards = nullptr);
+            ModelShards* shards = nullptr, Pipeline* pipeline = nullptr);
 
   // The step of all ranks of the mesh, each with its own microbatches; the outputs are the same on all. A
   // rank that is to stop stops all of them. Leaves the weights as they were where the loss or the gradient
@@ -58,6 +59,10 @@ class TrainStep {
 
   Runner& runner() { return runner_; }
   ModelShards& shards() { return *shards_; }
+  // The first error of any rank: what all that was computed since is worth.
+  absl::Status status() const;
+  // What this rank has sent and called since it began.
+  CommTraffic traffic() const;
   // Null without loss scaling.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 

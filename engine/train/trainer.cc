@@ -58,15 +58,15 @@ absl::Status Overflow(int64_t step, const StepOutput& output, const LossScaler& 
 
 Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
                  const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
-                 ModelShards* shards)
+                 ModelShards* shards, Pipeline* pipeline)
     : backend_(backend),
       stream_(stream),
       data_(data),
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
-      flops_(model),
-      step_(backend, stream, model, optimizer, options.step, shards) {
+      step_(backend, stream, model, optimizer, options.step, shards, pipeline),
+      flops_(model, step_.runner().pipeline().first_trainable()) {
   step_.runner().set_timeline(options.step.timeline);
 }
 
@@ -101,7 +101,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   while (done < total_steps()) {
     BeginTrace(done + 1);
     const double start = Timeline::Now();
-    const int64_t sent_before = step_.shards().traffic().bytes;
+    const int64_t sent_before = step_.traffic().bytes;
     backend_.ledger().ResetPeak();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Timeline::Now() - start;
@@ -130,7 +130,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     if (output.overflow) {
       ++summary.skipped;
     } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, seconds, wait, step_.shards().traffic().bytes - sent_before);
+      Report(done, input, output, seconds, wait, step_.traffic().bytes - sent_before);
     }
     if (EvaluationDue(done)) {
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
@@ -185,7 +185,8 @@ void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& out
   report.step_seconds = seconds;
   report.data_wait_seconds = wait;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  report.flops_per_second = SumOver(data, flops) / seconds;
+  flops = SumOver(step_.shards().mesh().axis(MeshAxis::kPipeline), SumOver(data, flops));
+  report.flops_per_second = flops / seconds;
   report.communication_bytes = sent;
   report.memory = LargestOver(step_.shards().mesh().world(), backend_.ledger().peak(), report.memory_rank);
   observer_.OnStep(report);
@@ -220,7 +221,7 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
   const double start = Timeline::Now();
   const EvalResult result =
       EvaluateModel(backend_, stream_, step_.runner(), step_.shards(), *evaluation_, stop);
-  FTUNE_RETURN_IF_ERROR(step_.shards().status());
+  FTUNE_RETURN_IF_ERROR(step_.status());
   if (result.stopped) return absl::OkStatus();
   if (!std::isfinite(result.loss)) {
     return UserError(ExitCode::kNotFinite,
@@ -259,7 +260,7 @@ EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelS
     }
     result.tokens += plan.TrainedTokens(step);
   }
-  shards.SumOverData(sum);
+  shards.SumOverBatch(sum);
   double value = 0.0;
   backend.Download(stream, sum, std::as_writable_bytes(std::span(&value, 1)));
   result.loss = value / static_cast<double>(result.tokens);

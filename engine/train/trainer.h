@@ -48,7 +48,7 @@ class Trainer {
   // its own microbatches.
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
-          ModelShards* shards = nullptr);
+          ModelShards* shards = nullptr, Pipeline* pipeline = nullptr);
 
   // Batches are made ahead, in another thread. A rank that is to stop stops all of them; one that fails makes
   // the others fail. An error (kNotFinite) where the loss or the gradients are not
@@ -82,8 +82,8 @@ class Trainer {
   const DataPlan* evaluation_;
   TrainerOptions options_;
   TrainObserver& observer_;
-  ModelFlops flops_;
   TrainStep step_;
+  ModelFlops flops_;
   double epoch_ = 0.0;          // times through the data so far
   int64_t worse_in_a_row_ = 0;  // evaluations
 };

@@ -117,15 +117,16 @@ class ThreadGroup {
     return status_;
   }
 
-  std::shared_ptr<ThreadGroup> Part(const std::vector<int>& members) {
+  std::shared_ptr<ThreadGroup> Part(int rank, const std::vector<int>& members) {
     const std::lock_guard lock(mutex_);
-    // Each member takes it once: a second split into the same ranks is another group.
-    auto& part = parts_[members];
+    // A rank's second split into the same ranks is another group.
+    const Split split = {members, splits_[{rank, members}]++};
+    auto& part = parts_[split];
     if (!part) part = std::make_shared<ThreadGroup>(static_cast<int>(members.size()));
     const std::shared_ptr<ThreadGroup> taken = part;
     if (++taken->takers_ == taken->size()) {
       all_parts_.push_back(taken);
-      parts_.erase(members);
+      parts_.erase(split);
     }
     return taken;
   }
@@ -180,7 +181,9 @@ class ThreadGroup {
   std::vector<CallSignature> signatures_;  // apart: a rank that fails takes its call away
   std::vector<Waiting> waits_;
   std::vector<Mail> mail_;
-  std::map<std::vector<int>, std::shared_ptr<ThreadGroup>> parts_;
+  using Split = std::pair<std::vector<int>, int>;  // members, and which of their splits it is
+  std::map<std::pair<int, std::vector<int>>, int> splits_;
+  std::map<Split, std::shared_ptr<ThreadGroup>> parts_;
   std::vector<std::weak_ptr<ThreadGroup>> all_parts_;
   int takers_ = 0;
 };
@@ -206,8 +209,8 @@ class ThreadTransport final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override {
     const auto place = std::find(members.begin(), members.end(), rank_);
-    auto part =
-        std::make_unique<ThreadTransport>(group_->Part(members), static_cast<int>(place - members.begin()));
+    auto part = std::make_unique<ThreadTransport>(group_->Part(rank_, members),
+                                                  static_cast<int>(place - members.begin()));
     part->timeout_ = timeout_;
     return part;
   }

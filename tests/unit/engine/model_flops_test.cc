@@ -18,7 +18,8 @@ void CheckAgainstBackend(const TinyOptions& options) {
   TinyTrainer trainer(*meta, options);
   const double before = meta->work().useful_flops;
   trainer.Run({FullBatch()});
-  CHECK(meta->work().useful_flops - before == ModelFlops(*trainer.model).Of(FullBatch()));
+  CHECK(meta->work().useful_flops - before ==
+        ModelFlops(*trainer.model, trainer.step->runner().pipeline().first_trainable()).Of(FullBatch()));
 }
 
 TEST_CASE("a batch without gaps needs what the backend is asked for") {
@@ -54,7 +55,7 @@ TEST_CASE("gaps and empty packs need nothing") {
     TinyOptions options;
     options.config = config;
     TinyTrainer trainer(*meta, options);
-    const ModelFlops flops(*trainer.model);
+    const ModelFlops flops(*trainer.model, trainer.step->runner().pipeline().first_trainable());
     const Batch tight = MakeBatch({{20, 13}}, 33, 5);
     Batch gaps = MakeBatch({{20, 13}, {}}, 64, 5);
     gaps.segments.push_back({33, 31});  // as the loader has a pack's unfilled tail

@@ -18,6 +18,8 @@
 #include "engine/model/modules.h"
 #include "engine/model/slices.h"
 #include "engine/optim/optimizer.h"
+#include "engine/pipeline/pipeline.h"
+#include "engine/pipeline/stage_plan.h"
 #include "engine/shard/model_shards.h"
 #include "engine/train/step.h"
 
@@ -132,6 +134,8 @@ struct TinyOptions {
   std::optional<OffloadOptions> offload;  // none: all in memory
   TrainStep::Options step;
   ShardOptions sharding;
+  ScheduleSource schedule;                           // with ranks of the pipeline
+  std::optional<std::vector<int64_t>> stage_layers;  // none: balanced
 };
 
 // One of each kind of adapter.
@@ -189,9 +193,18 @@ struct TinyTrainer {
     storage.quantize = options.quantize;
     const std::vector<std::string> linears = LinearModules(options.config);
     storage.quantized_modules = {linears.begin(), linears.end()};
+    const bool staged = mesh != nullptr && mesh->shape().pipeline > 1;
+    ModelPart part;
+    if (staged) {
+      const auto shape = options.schedule.Shape(mesh->shape().pipeline);
+      REQUIRE_MESSAGE(shape.ok(), std::string(shape.status().message()));
+      const auto blocks = PlanStages(options.config, 24, shape->stages(), options.stage_layers);
+      REQUIRE_MESSAGE(blocks.ok(), std::string(blocks.status().message()));
+      part = PartOf(*shape, mesh->Coordinate(MeshAxis::kPipeline), *blocks);
+    }
     model = std::make_unique<Model>(backend, Stream(), options.config,
                                     MakeParameterPolicy(storage, weights, adapter), 128, axis,
-                                    mesh != nullptr ? ValueMemory::kPlaced : ValueMemory::kOwn);
+                                    mesh != nullptr ? ValueMemory::kPlaced : ValueMemory::kOwn, part);
     if (mesh != nullptr) {
       auto made = ModelShards::Create(backend, Stream(), *model, *mesh, options.sharding, options.optimizer);
       REQUIRE_MESSAGE(made.ok(), std::string(made.status().message()));
@@ -216,7 +229,14 @@ struct TinyTrainer {
     } else {
       model->AllocateGradients(backend, Stream());
     }
-    step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step, shards.get());
+    if (staged) {
+      auto made = Pipeline::Create(*mesh, *model, options.schedule,
+                                   {options.sharding.zero, !options.sharding.reshard_after_use});
+      REQUIRE_MESSAGE(made.ok(), std::string(made.status().message()));
+      pipeline = *std::move(made);
+    }
+    step = std::make_unique<TrainStep>(backend, Stream(), *model, *optimizer, options.step, shards.get(),
+                                       pipeline.get());
   }
 
   // B starts at zero, where A has no gradient, and magnitudes where they do nothing: tests see all of them.
@@ -274,6 +294,7 @@ struct TinyTrainer {
   RandomWeights weights;
   std::unique_ptr<Model> model;
   std::unique_ptr<ModelShards> shards;
+  std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<TrainStep> step;
 };

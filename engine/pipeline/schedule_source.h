@@ -1,0 +1,23 @@
+// Where a run's schedule comes from: one of the kinds, or a file.
+#pragma once
+
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "parallel/schedule/schedule.h"
+
+namespace ftune {
+
+struct ScheduleSource {
+  ScheduleKind kind = ScheduleKind::k1F1B;
+  int chunks = 1;              // stages a rank
+  std::filesystem::path file;  // CSV, instead of the two
+  ScheduleCosts costs = {};    // of the stages: where zero-bubble kinds put W
+
+  // Compute actions of `ranks` pipeline ranks.
+  absl::StatusOr<Schedule> Make(int ranks, int microbatches) const;
+  // What of it does not depend on the microbatches.
+  absl::StatusOr<ScheduleShape> Shape(int ranks) const;
+};
+
+}  // namespace ftune
