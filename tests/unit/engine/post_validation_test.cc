@@ -89,6 +89,8 @@ std::vector<RankCourse> Train(const Course& course) {
         TinyOptions options = course.options;
         options.sharding.zero = course.point.zero;
         options.schedule = course.point.schedule;
+        // Norms and biases stay whole beside matrices that are shared out.
+        options.sharding.persistence_threshold = 100;
         const auto backend = MakeCpu();
         TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), false), &mesh);
         RankCourse& own = ranks[mesh.rank()];
