@@ -304,6 +304,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
                   observer, model_.shards.get());
+  if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
   if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
   return Finish(summary);

@@ -12,6 +12,12 @@ Tensor ViewOf(const Tensor& piece, const PieceTensor& tensor) {
   return Tensor(piece.storage(), piece.offset() + tensor.offset, tensor.dtype, 1, tensor.size);
 }
 
+// Both contiguous, of one type and size.
+void CopyBits(Backend& backend, Stream stream, const Tensor& from, const Tensor& to) {
+  if (!backend.computes() || from.size() == 0) return;
+  backend.Upload(stream, {from.bytes(), static_cast<size_t>(BytesFor(from.dtype(), from.size()))}, to);
+}
+
 }  // namespace
 
 Optimizer::Optimizer(Backend& backend, Model& model, const OptimizerOptions& options)
@@ -88,6 +94,36 @@ absl::Status Optimizer::Step(Backend& backend, Stream stream, float learning_rat
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<Tensor> Optimizer::Changing() const {
+  std::vector<Tensor> all;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    all.push_back(shards_[i].store->owned_values());
+    if (shards_[i].master) all.push_back(flat_[i].master);
+    all.insert(all.end(), flat_[i].state.begin(), flat_[i].state.end());
+  }
+  return all;
+}
+
+OptimizerBackup Optimizer::AllocateBackup(Backend& backend) const {
+  OptimizerBackup backup;
+  for (const Tensor& tensor : Changing()) {
+    backup.tensors.push_back(backend.Allocate(tensor.dtype(), 1, tensor.size(), Category::kOptimizer));
+  }
+  return backup;
+}
+
+void Optimizer::Save(Backend& backend, Stream stream, OptimizerBackup& backup) const {
+  const std::vector<Tensor> changing = Changing();
+  for (size_t i = 0; i < changing.size(); ++i) CopyBits(backend, stream, changing[i], backup.tensors[i]);
+  backup.updates = updates_;
+}
+
+void Optimizer::Restore(Backend& backend, Stream stream, const OptimizerBackup& backup) {
+  const std::vector<Tensor> changing = Changing();
+  for (size_t i = 0; i < changing.size(); ++i) CopyBits(backend, stream, backup.tensors[i], changing[i]);
+  updates_ = backup.updates;
 }
 
 absl::Status Optimizer::StepOnDisk(Backend& backend, Stream stream, float learning_rate,

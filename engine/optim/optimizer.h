@@ -29,6 +29,12 @@ struct OffloadOptions {
   int64_t piece_bytes = int64_t{32} << 20;
 };
 
+// A copy of all that a step changes.
+struct OptimizerBackup {
+  std::vector<Tensor> tensors;
+  int64_t updates = 0;
+};
+
 class Optimizer {
  public:
   // Takes what this rank owns of the trainable parameters of `model` as they are now: weights in low
@@ -52,6 +58,13 @@ class Optimizer {
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
+  // Memory for a backup, in which there is nothing yet. For an optimizer whose states are in memory.
+  OptimizerBackup AllocateBackup(Backend& backend) const;
+  // Copies the weights that this rank owns, their masters, all states and the counter; puts them back, to the
+  // bit.
+  void Save(Backend& backend, Stream stream, OptimizerBackup& backup) const;
+  void Restore(Backend& backend, Stream stream, const OptimizerBackup& backup);
+
   // All that this rank keeps for a parameter from step to step: its "master", where it has one, and its
   // rule's state. Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
   absl::StatusOr<std::vector<NamedTensor>> StateOf(const Parameter& parameter) const;
@@ -71,6 +84,8 @@ class Optimizer {
   // Only what does not need memory.
   Optimizer(Backend& backend, Model& model, const OptimizerOptions& options);
   absl::Status MoveToDisk(Stream stream, const OffloadOptions& offload);
+  // The tensors that a step changes, in a fixed order; without a disk.
+  std::vector<Tensor> Changing() const;
   absl::Status StepOnDisk(Backend& backend, Stream stream, float learning_rate, const Tensor& gradient_scale);
   // Updates `count` elements from `begin` on, which are of the run.
   void Update(Backend& backend, Stream stream, const Shard& shard, const ShardRun& run, int64_t begin,

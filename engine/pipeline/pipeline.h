@@ -24,6 +24,11 @@ class Pipeline {
 
   bool alone() const { return shape_.ranks == 1; }
   int stages() const { return shape_.stages(); }
+  const ScheduleSource& source() const { return source_; }
+  // What the schedule gains is lost where stages wait for each other before they update.
+  bool GainsWithoutBarrier() const {
+    return !alone() && source_.file.empty() && ftune::GainsWithoutBarrier(source_.kind);
+  }
   bool Here(int stage) const { return shape_.RankOf(stage) == rank_; }
 
   // Block numbers, of the whole model: below it nothing is trained. As many as there are blocks: nothing is.

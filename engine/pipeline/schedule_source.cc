@@ -1,5 +1,8 @@
 #include "engine/pipeline/schedule_source.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "parallel/schedule/csv.h"
 
@@ -17,6 +20,12 @@ absl::StatusOr<ScheduleShape> ScheduleSource::Shape(int ranks) const {
   }
   FTUNE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(kind, ranks, chunks, 1));
   return schedule.shape;
+}
+
+bool GainsWithoutBarrier(ScheduleKind kind) {
+  constexpr std::array kKinds = {ScheduleKind::kZbH2, ScheduleKind::kZbV, ScheduleKind::kVHalf,
+                                 ScheduleKind::kVMin};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
 }  // namespace ftune

@@ -20,4 +20,8 @@ struct ScheduleSource {
   absl::StatusOr<ScheduleShape> Shape(int ranks) const;
 };
 
+// Whether what the kind saves over zb-h1 is lost where all ranks wait for each other before they update: its
+// ranks begin and end a step one after another, none of them idle in between.
+bool GainsWithoutBarrier(ScheduleKind kind);
+
 }  // namespace ftune

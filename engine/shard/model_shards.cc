@@ -95,6 +95,10 @@ void ModelShards::PublishValues() {
   if (values_) values_->Publish();
 }
 
+void ModelShards::SettleValues() {
+  if (values_) values_->Settle();
+}
+
 void ModelShards::AddSquares(const Tensor& sum) {
   for (size_t i = 0; i < counted_.size(); ++i) {
     const ParameterStore& store = model_.blocks()[i]->store();

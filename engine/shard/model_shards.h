@@ -47,6 +47,8 @@ class ModelShards final : public BlockHooks {
   void BeginStep();
   absl::Status FinishGradients();
   void PublishValues();
+  // Until what PublishValues began is done: what this rank owns may be changed again.
+  void SettleValues();
 
   // [1, 1] f64 += Σ g² over what this rank owns; each element of the model is counted on one rank of
   // SumOverShards.

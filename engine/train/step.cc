@@ -1,15 +1,25 @@
 #include "engine/train/step.h"
 
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
-#include "base/strings.h"
 
 namespace ftune {
+namespace {
+
+StepFacts FactsOf(const StepInput& input) {
+  return {input.step, input.trained_tokens, std::ssize(input.microbatches)};
+}
+
+bool IsFinite(const StepOutput& output) {
+  return std::isfinite(output.loss) && std::isfinite(output.grad_norm);
+}
+
+}  // namespace
 
 TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer,
                      const Options& options, ModelShards* shards, Pipeline* pipeline)
@@ -21,9 +31,17 @@ TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& o
       shards_(shards != nullptr ? shards : own_shards_.get()),
       runner_(backend, stream, model, options.recompute, pipeline),
       scaler_(options.loss_scaler ? std::optional<LossScaler>(*options.loss_scaler) : std::nullopt),
+      agreement_(shards_->mesh().world(), stream),
       loss_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       sum_of_squares_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
-      gradient_scale_(backend.Allocate(1, 1, Category::kBuffers)) {}
+      gradient_scale_(backend.Allocate(1, 1, Category::kBuffers)) {
+  const Pipeline& place = runner_.pipeline();
+  if (!place.GainsWithoutBarrier()) return;
+  // A stage without trained parameters has nothing on disk; it does as the others do.
+  const bool on_disk = shards_->AgreeOn(optimizer.disk() != nullptr ? 1 : 0) != 0;
+  why_barrier_ = WhyBarrier(place, options.max_grad_norm, on_disk);
+  if (why_barrier_.empty()) optimistic_.emplace(backend, stream, optimizer, *shards_);
+}
 
 absl::Status TrainStep::status() const {
   FTUNE_RETURN_IF_ERROR(shards_->status());
@@ -37,50 +55,25 @@ CommTraffic TrainStep::traffic() const {
 }
 
 absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::function<bool()>& stop) {
-  StepOutput output;
-  const double tokens = static_cast<double>(input.trained_tokens);
-  output.loss_scale = scaler_ ? scaler_->scale() : 1.0;
-  FTUNE_RETURN_IF_ERROR(CheckSameStep(input));
+  // Who looks at the gradients before the update looks at those that all have agreed on.
+  const bool optimistic = optimistic_ && !input.before_update;
+  return optimistic ? RunOptimistically(input, stop) : RunWithBarrier(input, stop);
+}
 
-  // Gradients of the whole batch, microbatch by microbatch.
-  shards_->BeginStep();
-  backend_.Zero(stream_, loss_);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions,
-                         runner_.pipeline().Actions(static_cast<int>(input.microbatches.size())));
-  absl::Status prefetched;  // optimizer states, as backward goes from block to block
-  output.completed = runner_.Run(
-      *actions, input.microbatches,
-      {.seed = options_.seed,
-       .step = static_cast<uint64_t>(input.step),
-       .loss_scale = static_cast<float>(output.loss_scale / tokens),
-       .label_smoothing = options_.label_smoothing,
-       .neftune_alpha = options_.neftune_alpha,
-       .loss = loss_},
-      [&] { return shards_->AgreeOn(stop() ? 1 : 0) != 0; },
-      [&] { prefetched.Update(optimizer_.Prefetch()); });
-  FTUNE_RETURN_IF_ERROR(prefetched);
-  FTUNE_RETURN_IF_ERROR(runner_.pipeline().status());
-  FTUNE_RETURN_IF_ERROR(shards_->FinishGradients());
+absl::StatusOr<StepOutput> TrainStep::RunWithBarrier(const StepInput& input,
+                                                     const std::function<bool()>& stop) {
+  StepOutput output = BeginOutput();
+  FTUNE_RETURN_IF_ERROR(agreement_.Agree(FactsOf(input)));
+  FTUNE_ASSIGN_OR_RETURN(output.completed, MakeGradients(input, output.loss_scale, [&] {
+                           return shards_->AgreeOn(stop() ? 1 : 0) != 0;
+                         }));
   if (!output.completed) return output;
 
-  // Their norm, over all blocks and ranks; what takes the loss scale out of them again and clips them.
   backend_.Zero(stream_, sum_of_squares_);
   shards_->AddSquares(sum_of_squares_);
-  shards_->SumOverShards(sum_of_squares_);
-  shards_->SumOverBatch(loss_);
-  backend_.ClipScale(stream_, sum_of_squares_, output.loss_scale,
-                     options_.max_grad_norm.value_or(std::numeric_limits<float>::infinity()),
-                     gradient_scale_);
-
-  output.loss = ReadScalar(loss_) / tokens;
-  output.grad_norm = std::sqrt(ReadScalar(sum_of_squares_)) / output.loss_scale;
-  AgreeOnFinite(output);
-  FTUNE_RETURN_IF_ERROR(shards_->status());
-  if (!std::isfinite(output.loss)) return output;
-  const bool finite = std::isfinite(output.grad_norm);
-  output.overflow = scaler_ && !finite;
-  if (scaler_) scaler_->Update(output.overflow);
-  if (!finite) return output;
+  FTUNE_RETURN_IF_ERROR(Validate(input, output));
+  if (!IsFinite(output)) return output;
+  SetGradientScale(output.loss_scale);
 
   const TimeScope time(options_.timeline, kComputeLane, "update");
   if (input.before_update) FTUNE_RETURN_IF_ERROR(input.before_update());
@@ -89,34 +82,78 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
   return output;
 }
 
-absl::Status TrainStep::CheckSameStep(const StepInput& input) {
-  struct Fact {
-    const char* name;
-    int64_t value;
-  };
-  const std::array<Fact, 3> facts = {{{"the step", input.step},
-                                      {"the trained tokens of the global batch", input.trained_tokens},
-                                      {"the number of microbatches", std::ssize(input.microbatches)}}};
-  std::array<int64_t, 2 * facts.size()> extremes;  // the greatest values, and those of the opposites
-  for (size_t i = 0; i < facts.size(); ++i) {
-    extremes[2 * i] = facts[i].value;
-    extremes[2 * i + 1] = -facts[i].value;
+absl::StatusOr<StepOutput> TrainStep::RunOptimistically(const StepInput& input,
+                                                        const std::function<bool()>& stop) {
+  StepOutput output = BeginOutput();
+  if (std::exchange(stop_agreed_, false)) return output;
+  agreement_.Start(FactsOf(input), stop());
+  const absl::StatusOr<bool> made = MakeGradients(input, output.loss_scale, [] { return false; });
+  if (!made.ok()) {
+    // Ranks that are at different steps fail in many ways, of which this is the reason.
+    FTUNE_RETURN_IF_ERROR(agreement_.Finish().status());
+    return made.status();
   }
-  FTUNE_RETURN_IF_ERROR(shards_->mesh().world().Run(Call::AllReduce(
-      {reinterpret_cast<std::byte*>(extremes.data()), std::ssize(extremes), DType::kI64, stream_},
-      ReduceOp::kMax)));
-  for (size_t i = 0; i < facts.size(); ++i) {
-    const int64_t greatest = extremes[2 * i], least = -extremes[2 * i + 1];
-    if (greatest == least) continue;
-    return UserError(ExitCode::kRankFailed,
-                     {.key = StrCat("step ", input.step),
-                      .message = StrCat("the ranks differ in ", facts[i].name),
-                      .found = StrCat("from ", least, " to ", greatest, "; ", facts[i].value, " on rank ",
-                                      shards_->mesh().rank()),
-                      .expected = "the same on all",
-                      .hint = "all ranks must be given the same recipe and the same data"});
+  output.completed = true;
+
+  // Nothing is clipped, so no norm is needed.
+  backend_.Zero(stream_, sum_of_squares_);
+  SetGradientScale(output.loss_scale);
+  shards_->AddSquares(sum_of_squares_);
+  {
+    const TimeScope time(options_.timeline, kComputeLane, "update");
+    FTUNE_RETURN_IF_ERROR(optimistic_->Apply(input.learning_rate, gradient_scale_));
   }
+
+  // From here on ranks wait for each other.
+  const absl::StatusOr<bool> stopping = agreement_.Finish();
+  const absl::Status valid = stopping.ok() ? Validate(input, output) : stopping.status();
+  if (!valid.ok() || !IsFinite(output)) optimistic_->TakeBack();
+  FTUNE_RETURN_IF_ERROR(valid);
+  stop_agreed_ = *stopping;
+  return output;
+}
+
+StepOutput TrainStep::BeginOutput() const { return {.loss_scale = scaler_ ? scaler_->scale() : 1.0}; }
+
+absl::StatusOr<bool> TrainStep::MakeGradients(const StepInput& input, double loss_scale,
+                                              const std::function<bool()>& stop) {
+  shards_->BeginStep();
+  backend_.Zero(stream_, loss_);
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions,
+                         runner_.pipeline().Actions(static_cast<int>(input.microbatches.size())));
+  absl::Status prefetched;  // optimizer states, as backward goes from block to block
+  const bool completed =
+      runner_.Run(*actions, input.microbatches,
+                  {.seed = options_.seed,
+                   .step = static_cast<uint64_t>(input.step),
+                   .loss_scale = static_cast<float>(loss_scale / static_cast<double>(input.trained_tokens)),
+                   .label_smoothing = options_.label_smoothing,
+                   .neftune_alpha = options_.neftune_alpha,
+                   .loss = loss_},
+                  stop, [&] { prefetched.Update(optimizer_.Prefetch()); });
+  FTUNE_RETURN_IF_ERROR(prefetched);
+  FTUNE_RETURN_IF_ERROR(runner_.pipeline().status());
+  FTUNE_RETURN_IF_ERROR(shards_->FinishGradients());
+  return completed;
+}
+
+absl::Status TrainStep::Validate(const StepInput& input, StepOutput& output) {
+  shards_->SumOverShards(sum_of_squares_);
+  shards_->SumOverBatch(loss_);
+  output.loss = ReadScalar(loss_) / static_cast<double>(input.trained_tokens);
+  output.grad_norm = std::sqrt(ReadScalar(sum_of_squares_)) / output.loss_scale;
+  AgreeOnFinite(output);
+  FTUNE_RETURN_IF_ERROR(shards_->status());
+  if (!scaler_ || !std::isfinite(output.loss)) return absl::OkStatus();
+  output.overflow = !std::isfinite(output.grad_norm);
+  scaler_->Update(output.overflow);
   return absl::OkStatus();
+}
+
+void TrainStep::SetGradientScale(double loss_scale) {
+  backend_.ClipScale(stream_, sum_of_squares_, loss_scale,
+                     options_.max_grad_norm.value_or(std::numeric_limits<float>::infinity()),
+                     gradient_scale_);
 }
 
 void TrainStep::AgreeOnFinite(StepOutput& output) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,8 @@
 #include "engine/pipeline/runner.h"
 #include "engine/shard/model_shards.h"
 #include "engine/train/loss_scaler.h"
+#include "engine/train/optimistic_update.h"
+#include "engine/train/step_agreement.h"
 
 namespace ftune {
 
@@ -46,7 +49,8 @@ class TrainStep {
   };
 
   // All outlive the step. `shards` are the model's, with gradients allocated; none: one rank has all, and the
-  // gradients are the model's own. `pipeline` has the rank's place where the model is not whole.
+  // gradients are the model's own. `pipeline` has the rank's place where the model is not whole. Called by
+  // all ranks of the mesh.
   TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, const Options& options,
             ModelShards* shards = nullptr, Pipeline* pipeline = nullptr);
 
@@ -54,7 +58,8 @@ class TrainStep {
   // rank that is to stop stops all of them. Leaves the weights as they were where the loss or the gradient
   // norm is not finite. With a loss scaler infinite gradients of a finite loss are an overflow, which it is
   // told of. An error is that of a disk with optimizer states, of a rank, or of ranks that are not at the
-  // same step.
+  // same step. Where stages do not wait for each other (OptimisticUpdate) a stop takes effect at the next
+  // step.
   absl::StatusOr<StepOutput> Run(const StepInput& input, const std::function<bool()>& stop);
 
   Runner& runner() { return runner_; }
@@ -63,11 +68,24 @@ class TrainStep {
   absl::Status status() const;
   // What this rank has sent and called since it began.
   CommTraffic traffic() const;
+  // WhyBarrier, of this step.
+  const std::string& why_barrier() const { return why_barrier_; }
   // Null without loss scaling.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
-  absl::Status CheckSameStep(const StepInput& input);
+  // All ranks' norm before any rank's update.
+  absl::StatusOr<StepOutput> RunWithBarrier(const StepInput& input, const std::function<bool()>& stop);
+  // Updates before anything is known of the other stages, and afterwards agrees on what it was worth.
+  absl::StatusOr<StepOutput> RunOptimistically(const StepInput& input, const std::function<bool()>& stop);
+  StepOutput BeginOutput() const;
+  // Of the whole batch, where they are owned; false where `stop` says so.
+  absl::StatusOr<bool> MakeGradients(const StepInput& input, double loss_scale,
+                                     const std::function<bool()>& stop);
+  // Adds up loss and squares over the ranks, which agree on what is finite, and tells the scaler.
+  absl::Status Validate(const StepInput& input, StepOutput& output);
+  // What takes the loss scale out of the gradients and clips them, by what is in sum_of_squares_.
+  void SetGradientScale(double loss_scale);
   // Where any rank has something that is not finite, all have.
   void AgreeOnFinite(StepOutput& output);
   double ReadScalar(const Tensor& scalar);
@@ -80,9 +98,13 @@ class TrainStep {
   ModelShards* shards_;
   Runner runner_;
   std::optional<LossScaler> scaler_;
-  Tensor loss_;            // [1, 1] f64
-  Tensor sum_of_squares_;  // [1, 1] f64
-  Tensor gradient_scale_;  // [1, 1] f32
+  StepAgreement agreement_;
+  std::string why_barrier_;
+  std::optional<OptimisticUpdate> optimistic_;  // none: with a barrier
+  bool stop_agreed_ = false;                    // in the step before
+  Tensor loss_;                                 // [1, 1] f64
+  Tensor sum_of_squares_;                       // [1, 1] f64
+  Tensor gradient_scale_;                       // [1, 1] f32
 };
 
 }  // namespace ftune

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,6 +50,9 @@ class Trainer {
   Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optimizer, BatchSource& data,
           const DataPlan* evaluation, const TrainerOptions& options, TrainObserver& observer,
           ModelShards* shards = nullptr, Pipeline* pipeline = nullptr);
+
+  // As TrainStep's.
+  const std::string& why_barrier() const { return step_.why_barrier(); }
 
   // Batches are made ahead, in another thread. A rank that is to stop stops all of them; one that fails makes
   // the others fail. An error (kNotFinite) where the loss or the gradients are not
