@@ -24,10 +24,17 @@ Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePol
       model_(model),
       own_pipeline_(pipeline != nullptr ? nullptr : Pipeline::Single(model)),
       pipeline_(pipeline != nullptr ? pipeline : own_pipeline_.get()),
-      work_(backend, stream, model, recompute, pipeline_->first_trainable()),
-      evaluation_(backend, stream, model, *pipeline_, work_) {
-  model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
-}
+      work_(std::make_unique<ModelWork>(backend, stream, model, recompute, pipeline_->first_trainable())),
+      evaluation_(backend, stream, model, *pipeline_, *work_) {}
+
+Runner::Runner(Backend& backend, Stream stream, Model& model, Pipeline& pipeline,
+               std::unique_ptr<StageWork> work)
+    : backend_(backend),
+      stream_(stream),
+      model_(model),
+      pipeline_(&pipeline),
+      work_(std::move(work)),
+      evaluation_(backend, stream, model, pipeline, *work_) {}
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
                  const StepCoordinates& coordinates, const std::function<bool()>& stop,
@@ -114,14 +121,14 @@ void Runner::Forward(Step& step, const Action& action) {
   const Place place = {action.stage, action.microbatch};
   const LocalStage& stage = StageOf(action.stage);
   StageProgress& progress = step.progress[action.stage];
-  const bool keeps = work_.Differentiated(stage);
+  const bool keeps = work_->Differentiated(stage);
   InFlight flight = {.batch = BatchOf(step, stage, action.microbatch)};
   step.batches[action.microbatch] = flight.batch;
   Tensor x = action.stage > 0 ? Take(step.activations, place) : Tensor();
-  Tensor y = work_.Forward(stage, flight, MakeContext(*flight.batch, step.coordinates), std::move(x),
-                           {.keeps = keeps,
-                            .refresh = !std::exchange(progress.refreshed, true),
-                            .last = --progress.forwards == 0});
+  Tensor y = work_->Forward(stage, flight, MakeContext(*flight.batch, step.coordinates), std::move(x),
+                            {.keeps = keeps,
+                             .refresh = !std::exchange(progress.refreshed, true),
+                             .last = --progress.forwards == 0});
   if (keeps) step.in_flight[place] = std::move(flight);
   if (action.stage + 1 == pipeline_->stages()) return;
   if (pipeline_->Here(action.stage + 1)) {
@@ -139,9 +146,9 @@ void Runner::Backward(Step& step, const Action& action) {
   if (with_weights) last = --step.progress[action.stage].gradients == 0;
   const bool top = action.stage + 1 == pipeline_->stages();
   Tensor gradient =
-      work_.Backward(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates),
-                     top ? Tensor() : Take(step.gradients, place),
-                     {.with_weights = with_weights, .last = last, .before_block = step.before_block});
+      work_->Backward(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates),
+                      top ? Tensor() : Take(step.gradients, place),
+                      {.with_weights = with_weights, .last = last, .before_block = step.before_block});
   if (with_weights) step.in_flight.erase(place);
   if (!gradient.defined()) return;
   if (pipeline_->Here(action.stage - 1)) {
@@ -155,7 +162,7 @@ void Runner::BackwardWeight(Step& step, const Action& action) {
   const Place place = {action.stage, action.microbatch};
   InFlight& flight = step.in_flight.at(place);
   const bool last = --step.progress[action.stage].gradients == 0;
-  work_.BackwardWeight(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates), last);
+  work_->BackwardWeight(StageOf(action.stage), flight, MakeContext(*flight.batch, step.coordinates), last);
   step.in_flight.erase(place);
 }
 

@@ -11,9 +11,9 @@
 #include "data/loader/batch.h"
 #include "engine/model/model.h"
 #include "engine/pipeline/forward_pass.h"
+#include "engine/pipeline/model_work.h"
 #include "engine/pipeline/outbox.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/pipeline/stage_work.h"
 
 namespace ftune {
 
@@ -33,6 +33,8 @@ class Runner {
   // its gradients allocated.
   Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
          Pipeline* pipeline = nullptr);
+  // With another work than the model's.
+  Runner(Backend& backend, Stream stream, Model& model, Pipeline& pipeline, std::unique_ptr<StageWork> work);
 
   // Runs all actions, or none or, on one rank, those up to the end of a microbatch, where stop() says so, or
   // those up to a failure; returns whether all ran. Gradients are added to what is there. `before_block` is
@@ -45,7 +47,7 @@ class Runner {
   void Evaluate(const Batch& batch, const Tensor& loss);
 
   Pipeline& pipeline() const { return *pipeline_; }
-  void set_timeline(Timeline* timeline) { work_.set_timeline(timeline); }
+  void set_timeline(Timeline* timeline) { work_->set_timeline(timeline); }
 
  private:
   // A stage and a microbatch.
@@ -80,7 +82,7 @@ class Runner {
   Model& model_;
   std::unique_ptr<Pipeline> own_pipeline_;  // where none is given
   Pipeline* pipeline_;
-  StageWork work_;
+  std::unique_ptr<StageWork> work_;
   ForwardPass evaluation_;
   Outbox sent_;
 };

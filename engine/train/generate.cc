@@ -12,6 +12,7 @@
 #include "engine/model/activations.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/forward_pass.h"
+#include "engine/pipeline/model_work.h"
 
 namespace ftune {
 namespace {
@@ -50,7 +51,7 @@ class HiddenRows {
  private:
   Model& model_;
   std::unique_ptr<Pipeline> own_;
-  StageWork work_;
+  ModelWork work_;
   ForwardPass pass_;
 };
 

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,9 +20,9 @@
 
 namespace ftune::testing {
 
-// A collective of a run, in terms that are the same on all ranks: the group ("world", "tensor", "data", or
-// "data/2x1", a part of two neighbours), the barriers that the group had before, and the calls since the
-// last.
+// A collective of a run, in terms that are the same on all ranks: the group ("world", "tensor", "data",
+// "data/2x1", a part of two neighbours, or "pipeline/0-3#1", the second one of those two), the barriers that
+// the group had before, and the calls since the last. In parallel groups it is the same place.
 struct CallPlace {
   std::string group;
   int phase = 0;
@@ -44,7 +45,7 @@ struct CallFaults {
   std::optional<CallPlace> spoiled;
 };
 
-// What the first rank of the world called, group by group in their order.
+// What the first ranks of the groups called, group by group in their order; of parallel groups one.
 class CallLog {
  public:
   void Add(LoggedCall call) {
@@ -54,6 +55,8 @@ class CallLog {
   std::vector<LoggedCall> Take() {
     std::stable_sort(calls_.begin(), calls_.end(),
                      [](const LoggedCall& a, const LoggedCall& b) { return a.place < b.place; });
+    const auto same = [](const LoggedCall& a, const LoggedCall& b) { return a.place == b.place; };
+    calls_.erase(std::unique(calls_.begin(), calls_.end(), same), calls_.end());
     return std::exchange(calls_, {});
   }
 
@@ -79,7 +82,7 @@ class FaultyTransport final : public Transport {
     }
     const CallPlace place = place_;
     ++place_.index;
-    if (log_ != nullptr && world_rank_ == 0) log_->Add({place, call.signature()});
+    if (log_ != nullptr && rank() == 0) log_->Add({place, call.signature()});
     if (faults_.left_out.contains(place)) {
       LeaveOut(call);
       return absl::OkStatus();
@@ -91,9 +94,8 @@ class FaultyTransport final : public Transport {
   absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override { return under_->Allocate(bytes); }
   absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override {
     FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, under_->Split(members));
-    const int stride = members.size() > 1 ? members[1] - members[0] : 0;
-    std::string group = StrCat(place_.group, "/", members.size(), "x", stride);
-    for (const MeshAxis axis : {MeshAxis::kTensor, MeshAxis::kData}) {
+    std::string group = PartName(members);
+    for (const MeshAxis axis : {MeshAxis::kTensor, MeshAxis::kData, MeshAxis::kPipeline}) {
       if (place_.group == "world" && members == shape_.GroupOf(rank(), axis)) group = Name(axis);
     }
     return std::unique_ptr<Transport>(
@@ -113,11 +115,24 @@ class FaultyTransport final : public Transport {
         world_rank_(world_rank.value_or(under_->rank())),
         place_{.group = std::move(group)} {}
 
+  // Stages are not alike: their groups are parallel on other axes alone.
+  std::string PartName(const std::vector<int>& members) {
+    if (place_.group != Name(MeshAxis::kPipeline)) {
+      const int stride = members.size() > 1 ? members[1] - members[0] : 0;
+      return StrCat(place_.group, "/", members.size(), "x", stride);
+    }
+    return StrCat(place_.group, "/", members.front(), "-", members.back(), "#", parts_[members]++);
+  }
+
   // Each rank keeps what it has; what others would have given is anything, or in place what was there.
   void LeaveOut(const Call& call) const {
     switch (call.kind) {
       case CallKind::kAllReduce:
       case CallKind::kBroadcast:
+      case CallKind::kSend:
+        return;
+      case CallKind::kReceive:
+        std::memset(call.out.data, 0, call.out.bytes());
         return;
       case CallKind::kReduceScatter:
         return Move(call.in.data + BytesFor(call.in.dtype, Offsets(call.counts)[rank()]), call.out.data,
@@ -148,7 +163,8 @@ class FaultyTransport final : public Transport {
   const CallFaults& faults_;
   CallLog* log_;
   int world_rank_;
-  CallPlace place_;  // of the next call
+  CallPlace place_;                        // of the next call
+  std::map<std::vector<int>, int> parts_;  // how many were split off, by members
 };
 
 }  // namespace ftune::testing

@@ -1,4 +1,6 @@
 // Every collective of a step is left out once, on all ranks: the comparison with one rank must see it.
+#include "tests/unit/engine/mutation.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,72 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/engine/faulty_transport.h"
-#include "tests/unit/engine/parity.h"
-
 TEST_SUITE_BEGIN("parity");
 
 namespace ftune::testing {
 namespace {
-
-WrapTransport Faulty(const MeshShape& shape, const CallFaults& faults, CallLog* log = nullptr) {
-  return [&, shape, log](std::unique_ptr<Transport> transport) {
-    return std::make_unique<FaultyTransport>(std::move(transport), shape, faults, log);
-  };
-}
-
-// A barrier in every group before each step, so that its calls are found whatever ran before.
-void MarkStep(Mesh& mesh) {
-  mesh.world().Run(Call::Barrier()).IgnoreError();
-  for (const MeshAxis axis : {MeshAxis::kTensor, MeshAxis::kData}) {
-    mesh.axis(axis).Run(Call::Barrier()).IgnoreError();
-  }
-}
-
-// Of the first step, with the update that the second one starts from. Groups that are parts of an axis see no
-// barrier: of both steps, but for gathering, which after the last one nobody needs. Not the world's: those
-// are agreements, and the comparison's own.
-bool IsWalked(const LoggedCall& call) {
-  if (call.place.group == "world") return false;
-  const bool part = call.place.group.find('/') != std::string::npos;
-  return part ? call.signature.kind != CallKind::kAllGather : call.place.phase == 1;
-}
-
-// Far beyond what rounding does.
-bool IsWrong(const absl::StatusOr<VerifyResult>& result) {
-  constexpr double kBeyondDoubt = 10.0;
-  return !result.ok() || result->worst().error > kBeyondDoubt * result->worst().tolerance;
-}
-
-// → how many calls were left out, one at a time.
-int LeaveOutEach(const std::string& name, const TinyOptions& options, const MeshPoint& point) {
-  const OneRank one(options);
-  CallLog log;
-  const auto whole = one.Compare(point, Faulty(point.shape, {}, &log), MarkStep);
-  REQUIRE_MESSAGE(whole.ok(), std::string(whole.status().message()));
-  CHECK(whole->ok());
-  int walked = 0;
-  for (const LoggedCall& call : log.Take()) {
-    if (!IsWalked(call)) continue;
-    ++walked;
-    const CallFaults faults = {.left_out = {call.place}};
-    const auto got = one.Compare(point, Faulty(point.shape, faults), MarkStep);
-    CHECK_MESSAGE(IsWrong(got), name, ", ", point.Describe(), ": ", call.Describe());
-  }
-  return walked;
-}
-
-TinyOptions ModelOf(const Architecture& architecture, bool lora = false) {
-  TinyOptions options = Sgd();
-  for (const ModelConfig& config : ArchitectureConfigs()) {
-    if (config.architecture == &architecture) options.config = Divisible(config);
-  }
-  options.config.tied_head = !lora;
-  options.lora = lora;
-  options.step.max_grad_norm = 1.0f;  // less than it is
-  options.sharding.bucket_bytes = 40'000;
-  return options;
-}
 
 TEST_CASE("a collective that is left out is seen, whichever it is") {
   const MeshShape square = {.tensor = 2, .data = 2};

@@ -1,42 +1,44 @@
-#include "engine/pipeline/stage_work.h"
+#include "engine/pipeline/model_work.h"
 
 #include <utility>
 
 namespace ftune {
 
-StageWork::StageWork(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
+ModelWork::ModelWork(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
                      size_t first_trainable)
     : backend_(backend),
       stream_(stream),
       model_(model),
       recompute_(recompute),
-      first_trainable_(first_trainable) {}
+      first_trainable_(first_trainable) {
+  model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
+}
 
-bool StageWork::Differentiated(size_t block) const {
+bool ModelWork::Differentiated(size_t block) const {
   return model_.blocks()[block]->number() >= first_trainable_;
 }
 
-bool StageWork::DifferentiatedBelow(size_t block) const {
+bool ModelWork::DifferentiatedBelow(size_t block) const {
   return model_.blocks()[block]->number() > first_trainable_;
 }
 
-bool StageWork::Recomputed(size_t block) const {
+bool ModelWork::Recomputed(size_t block) const {
   // The embedding keeps nothing and the head makes its gradients in forward: only decoder blocks are
   // recomputed.
   return model_.blocks()[block]->hidden() && recompute_.mode == RecomputePolicy::Mode::kEveryNth &&
          (model_.blocks()[block]->number() - 1) % recompute_.every == 0;
 }
 
-std::optional<size_t> StageWork::NextInBackward(const LocalStage& stage, size_t block) const {
+std::optional<size_t> ModelWork::NextInBackward(const LocalStage& stage, size_t block) const {
   if (block == stage.begin || !Differentiated(block - 1)) return std::nullopt;
   return model_.blocks()[block - 1]->backward_reads_values() ? std::optional(block - 1) : std::nullopt;
 }
 
-TimeScope StageWork::Time(const char* what, size_t block) const {
-  return TimeScope(timeline_, kComputeLane, what, static_cast<int64_t>(model_.blocks()[block]->number()));
+TimeScope ModelWork::Time(const char* what, size_t block) const {
+  return TimeScope(timeline(), kComputeLane, what, static_cast<int64_t>(model_.blocks()[block]->number()));
 }
 
-Tensor StageWork::ForwardBlock(size_t block, const LocalStage& stage, const Context& context, const Tensor& x,
+Tensor ModelWork::ForwardBlock(size_t block, const LocalStage& stage, const Context& context, const Tensor& x,
                                Saved* saved, const ForwardOptions& options) {
   auto& blocks = model_.blocks();
   const BlockUse use(model_.hooks(), block, block + 1 < stage.end ? std::optional(block + 1) : std::nullopt);
@@ -50,7 +52,7 @@ Tensor StageWork::ForwardBlock(size_t block, const LocalStage& stage, const Cont
   return y;
 }
 
-Tensor StageWork::Forward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor x,
+Tensor ModelWork::Forward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor x,
                           const ForwardOptions& options) {
   flight.saved.resize(stage.end - stage.begin);
   flight.inputs.resize(stage.end - stage.begin);
@@ -65,7 +67,7 @@ Tensor StageWork::Forward(const LocalStage& stage, InFlight& flight, const Conte
   return x;
 }
 
-Tensor StageWork::Backward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor gradient,
+Tensor ModelWork::Backward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor gradient,
                            const BackwardOptions& options) {
   auto& blocks = model_.blocks();
   for (size_t i = stage.end; i-- > stage.begin;) {
@@ -90,7 +92,7 @@ Tensor StageWork::Backward(const LocalStage& stage, InFlight& flight, const Cont
   return gradient;
 }
 
-void StageWork::BackwardWeight(const LocalStage& stage, InFlight& flight, const Context& context, bool last) {
+void ModelWork::BackwardWeight(const LocalStage& stage, InFlight& flight, const Context& context, bool last) {
   auto& blocks = model_.blocks();
   for (size_t i = stage.end; i-- > stage.begin;) {
     if (!blocks[i]->store().has_trainable() || model_.is_head(i) || model_.hooks().failed()) continue;
