@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   ftune::AddTokenize(app, invocation);
   ftune::AddTemplate(app, invocation);
   ftune::AddVerify(app, invocation);
+  ftune::AddPlan(app, invocation);
   ftune::AddRecipe(app, invocation);
 
   if (const absl::Status known = ftune::CheckCommand(app, argc, argv); !known.ok()) {

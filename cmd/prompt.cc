@@ -46,15 +46,16 @@ absl::StatusOr<PromptSampler> PromptSampler::Create(const std::vector<std::strin
   return sampler;
 }
 
-absl::StatusOr<std::vector<PromptAnswer>> PromptSampler::Answer(Backend& backend, Stream stream,
-                                                                Model& model) const {
+absl::StatusOr<std::vector<PromptAnswer>> PromptSampler::Answer(Backend& backend, Stream stream, Model& model,
+                                                                Pipeline* pipeline) const {
   GenerateOptions options;
   options.max_new_tokens = max_new_tokens_;
   options.stop_ids = StopIds(model.config(), *tokenizer_);
   std::vector<PromptAnswer> answers;
   for (const Prompt& prompt : prompts_) {
-    FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                           Generate(backend, stream, model, max_length_, prompt.ids, options, nullptr));
+    FTUNE_ASSIGN_OR_RETURN(
+        const std::vector<int32_t> ids,
+        Generate(backend, stream, model, max_length_, prompt.ids, options, nullptr, pipeline));
     answers.push_back({prompt.text, tokenizer_->Decode(ids, true)});
   }
   return answers;

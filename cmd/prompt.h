@@ -34,7 +34,9 @@ class PromptSampler {
                                               int64_t max_length, const Tokenizer& tokenizer,
                                               const ChatTemplate* chat_template);
 
-  absl::StatusOr<std::vector<PromptAnswer>> Answer(Backend& backend, Stream stream, Model& model) const;
+  // `pipeline` as for Generate.
+  absl::StatusOr<std::vector<PromptAnswer>> Answer(Backend& backend, Stream stream, Model& model,
+                                                   Pipeline* pipeline = nullptr) const;
   bool empty() const { return prompts_.empty(); }
 
  private:

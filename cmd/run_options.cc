@@ -319,6 +319,7 @@ ShardOptions ToShardOptions(const ParallelSection& parallel) {
       .zero = static_cast<int>(parallel.zero),
       .shard_size = static_cast<int>(parallel.shard_size.value_or(0)),
       .bucket_bytes = parallel.bucket_size,
+      .reshard_after_use = parallel.reshard_after_forward,
       .persistence_threshold = parallel.persistence_threshold,
       .compression = {.kind = ToCompression(parallel.compression), .top_share = parallel.compression_ratio}};
 }

@@ -1,6 +1,7 @@
 #include "cmd/save_result.h"
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -33,10 +34,11 @@ absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& 
                                       : WriteHfModel(loaded.files, paths.incomplete(), tensors));
     return ReplaceFolder(paths.incomplete(), folder);
   };
-  const std::vector<OutputTensor> tensors =
-      loaded.lora ? AdapterTensors(backend, Stream(), *loaded.model, *loaded.targets)
-                  : ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr);
+  std::vector<OutputTensor> tensors = loaded.lora
+                                          ? AdapterTensors(backend, Stream(), *loaded.model, *loaded.targets)
+                                          : ModelTensors(backend, Stream(), *loaded.model, dtype, nullptr);
   if (loaded.shards) {
+    FTUNE_ASSIGN_OR_RETURN(tensors, TensorsOfAllStages(loaded.shards->mesh(), std::move(tensors)));
     FTUNE_RETURN_IF_ERROR(WriteOnFirstRank(loaded.shards->mesh().world(), tensors, write));
   } else {
     FTUNE_RETURN_IF_ERROR(write(tensors));

@@ -23,11 +23,7 @@ std::vector<Limit> Limits() {
       {"model.rope_scaling.rope_type",
        {"default", "linear", "dynamic", "yarn", "llama3"},
        "longrope's factors are found with the model: they stand in its config.json"},
-      {"parallel.pipeline", {}, "use parallel.data or parallel.tensor"},
-      {"parallel.context", {}, "use parallel.data or parallel.tensor"},
-      {"parallel.schedule"},
-      {"parallel.virtual_stages"},
-      {"parallel.stages"},
+      {"parallel.context", {}, "use parallel.data, parallel.tensor or parallel.pipeline"},
       {"memory.offload",
        {"none", "optimizer"},
        "every step reads all parameters three times; set memory.activation_checkpointing: full, or train a "

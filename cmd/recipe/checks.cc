@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "engine/adapter/module_pattern.h"
+#include "parallel/schedule/schedule.h"
 
 namespace ftune {
 namespace {
@@ -17,6 +18,12 @@ struct Rule {
   std::string message;
   std::string hint;
 };
+
+// Whether parallel.virtual_stages may be above 1 and what it is.
+bool HasStages(const ParallelSection& parallel) {
+  const std::optional<ScheduleKind> kind = FindScheduleKind(parallel.schedule);
+  return kind && (ChunksOf(*kind) == 0 || ChunksOf(*kind) == parallel.virtual_stages);
+}
 
 bool AnySource(const std::vector<DataSource>& sources, bool (*holds)(const DataSource&)) {
   return std::any_of(sources.begin(), sources.end(), holds);
@@ -202,6 +209,39 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.parallel.shard_size && r.parallel.zero == 0; },
        "has no effect without parallel.zero above 0",
        "set parallel.zero, or remove it"},
+      {{"parallel.reshard_after_forward", "parallel.zero"},
+       [](const Recipe& r) { return !r.parallel.reshard_after_forward && r.parallel.zero != 3; },
+       "has no effect without parallel.zero: 3",
+       "set parallel.zero, or remove it"},
+      {{"parallel.schedule", "parallel.pipeline"},
+       [](const Recipe& r) {
+         return r.parallel.schedule != ParallelSection().schedule && r.parallel.pipeline == 1;
+       },
+       "has no effect without parallel.pipeline above 1",
+       "set parallel.pipeline, or remove it"},
+      {{"parallel.virtual_stages", "parallel.pipeline"},
+       [](const Recipe& r) { return r.parallel.virtual_stages != 1 && r.parallel.pipeline == 1; },
+       "has no effect without parallel.pipeline above 1",
+       "set parallel.pipeline, or remove it"},
+      {{"parallel.stages", "parallel.pipeline"},
+       [](const Recipe& r) { return r.parallel.stages && r.parallel.pipeline == 1; },
+       "has no effect without parallel.pipeline above 1",
+       "set parallel.pipeline, or remove it"},
+      {{"parallel.schedule", "parallel.virtual_stages"},
+       [](const Recipe& r) {
+         return r.parallel.schedule == "interleaved" && r.parallel.virtual_stages == 1 &&
+                r.parallel.pipeline != 1;
+       },
+       "interleaved takes turns between several stages of a rank, and parallel.virtual_stages is 1",
+       "set parallel.virtual_stages to 2 or more, or choose 1f1b, which is the same with one stage"},
+      {{"parallel.virtual_stages", "parallel.schedule"},
+       [](const Recipe& r) {
+         return r.parallel.virtual_stages > 1 && r.parallel.pipeline != 1 && !HasStages(r.parallel);
+       },
+       "this parallel.schedule has another number of stages a rank: 2 with zb-v, v-half and v-min, what the "
+       "file "
+       "says with a .csv file, any with interleaved, and 1 with the others",
+       "remove it, or choose interleaved"},
       {{"parallel.compression_ratio", "parallel.compression"},
        [](const Recipe& r) {
          return r.parallel.compression_ratio != ParallelSection().compression_ratio &&

@@ -394,14 +394,22 @@ void AddParallel(KeyTable& table) {
                  "Gradients that are reduced together while the backward pass runs."),
        MakeField("persistence_threshold", &S::persistence_threshold, IntType(0),
                  "ZeRO 3: parameters of fewer elements stay whole on every rank."),
+       MakeField(
+           "reshard_after_forward", &S::reshard_after_forward, BoolType(),
+           "ZeRO 3: give up a block's gathered weights after each use. false: keep them from their first "
+           "use in a step to its update, for less traffic and more memory."),
        MakeField("sequence_parallel", &S::sequence_parallel, BoolType(),
                  "Share norms and residuals too; with tensor > 1."),
-       MakeField("schedule", &S::schedule,
-                 ScheduleType({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}),
-                 "Order of the pipeline's work."),
-       MakeField("virtual_stages", &S::virtual_stages, IntType(1, 1000), "Stages per rank of the pipeline."),
-       MakeField("stages", &S::stages, AutoOr(ListOf(IntType(0, 100000), "a list of block counts")),
-                 "Blocks of each stage. auto: balanced."),
+       MakeField(
+           "schedule", &S::schedule,
+           ScheduleType({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}),
+           "Order of the pipeline's work: one of the known ones, or a file with a line of actions a rank."),
+       MakeField("virtual_stages", &S::virtual_stages, IntType(1, 1000),
+                 "Stages per rank of the pipeline: 2 with zb-v, v-half and v-min, above 1 with interleaved."),
+       MakeField(
+           "stages", &S::stages, AutoOr(ListOf(IntType(0, 100000), "a list of layer counts")),
+           "Decoder layers of each stage, the first of which has the embedding too, and the last the head. "
+           "auto: balanced by their cost."),
        MakeField("compression", &S::compression,
                  OneOf<CompressionName>({{{"none"}, CompressionName::kNone},
                                          {{"bf16"}, CompressionName::kBf16},

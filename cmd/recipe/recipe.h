@@ -227,10 +227,11 @@ struct ParallelSection {
   Auto<int64_t> shard_size;                 // stays empty where nothing is sharded
   int64_t bucket_size = 25'000'000;         // bytes
   int64_t persistence_threshold = 100'000;  // elements
+  bool reshard_after_forward = true;
   bool sequence_parallel = false;
   std::string schedule = "1f1b";  // a schedule's name, or a .csv file
   int64_t virtual_stages = 1;
-  Auto<std::vector<int64_t>> stages;  // blocks per stage; stays empty: balanced when the model is known
+  Auto<std::vector<int64_t>> stages;  // layers of each stage; stays empty: balanced when the model is known
   CompressionName compression = CompressionName::kNone;
   double compression_ratio = 0.01;  // of the elements that topk sends
 

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cmd/recipe/batch.h"
 #include "cmd/recipe/errors.h"
+#include "parallel/schedule/schedule.h"
 
 namespace ftune {
 namespace {
@@ -159,6 +160,12 @@ absl::Status ResolveMesh(LoadedRecipe& loaded, const Environment& environment) {
   return absl::OkStatus();
 }
 
+// Kinds that are made of two stages a rank have them without being told.
+void ResolveStages(ParallelSection& parallel) {
+  const std::optional<ScheduleKind> kind = FindScheduleKind(parallel.schedule);
+  if (kind && ChunksOf(*kind) > 0) parallel.virtual_stages = ChunksOf(*kind);
+}
+
 // parallel.shard_size, where ZeRO shards anything.
 absl::Status ResolveSharding(LoadedRecipe& loaded) {
   ParallelSection& parallel = loaded.recipe.parallel;
@@ -183,6 +190,7 @@ absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment) {
   ResolvePlace(recipe, environment);
   FTUNE_RETURN_IF_ERROR(ResolveMesh(loaded, environment));
   FTUNE_RETURN_IF_ERROR(ResolveSharding(loaded));
+  ResolveStages(recipe.parallel);
   Fill(recipe.launch.threads, std::max<int64_t>(1, environment.cores / *recipe.launch.ranks_per_host));
   return ResolveBatch(loaded, *recipe.parallel.data);
 }

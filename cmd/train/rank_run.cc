@@ -19,6 +19,7 @@
 #include "engine/adapter/loraplus.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
+#include "engine/pipeline/stage_plan.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
@@ -34,15 +35,31 @@ Verbosity VerbosityOf(const Invocation& invocation, const RankStart& start) {
   return Leads(start) ? invocation.verbosity() : Verbosity::kQuiet;
 }
 
-nlohmann::ordered_json StartFacts(const Model& model, int64_t total_steps, const MemoryUse& memory,
-                                  const MeshShape& mesh) {
-  int64_t total = 0, trainable = 0;
-  for (const Parameter* p : model.parameters()) {
-    total += p->global_size();
-    if (p->trainable) trainable += p->global_size();
+struct ParameterCounts {
+  int64_t total = 0;
+  int64_t trainable = 0;
+};
+
+// Of the whole model, of which the ranks of the pipeline have parts.
+absl::StatusOr<ParameterCounts> CountParameters(const Model& model, Mesh& mesh) {
+  ParameterCounts counts;
+  for (const auto& block : model.blocks()) {
+    if (block->copy()) continue;
+    for (const Parameter& p : std::as_const(*block).store().parameters()) {
+      counts.total += p.global_size();
+      if (p.trainable) counts.trainable += p.global_size();
+    }
   }
-  return {{"parameters", total},
-          {"trainable_parameters", trainable},
+  Communicator& pipeline = mesh.axis(MeshAxis::kPipeline);
+  FTUNE_ASSIGN_OR_RETURN(counts.total, pipeline.AllReduce(counts.total));
+  FTUNE_ASSIGN_OR_RETURN(counts.trainable, pipeline.AllReduce(counts.trainable));
+  return counts;
+}
+
+nlohmann::ordered_json StartFacts(const ParameterCounts& parameters, int64_t total_steps,
+                                  const MemoryUse& memory, const MeshShape& mesh) {
+  return {{"parameters", parameters.total},
+          {"trainable_parameters", parameters.trainable},
           {"total_steps", total_steps},
           {"memory", ToJson(memory)},
           {"ranks", mesh.ranks()},
@@ -191,6 +208,21 @@ absl::Status RankRun::PrepareData() {
         .rows = data.added->rows(), .known = data.added->known, .ids = data.added->ids};
     model_plan_.options.tokenizer_folder = data.tokenizer_folder->path();
   }
+  if (mesh_->shape().pipeline > 1) FTUNE_RETURN_IF_ERROR(PlanStagesOfRanks());
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::PlanStagesOfRanks() {
+  LoadModelOptions& options = model_plan_.options;
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(model_plan_.model_path));
+  ModelConfig config = files.config;
+  if (options.growth) config.vocab_size = std::max(config.vocab_size, options.growth->rows);
+  FTUNE_ASSIGN_OR_RETURN(pipeline_plan_, PlanPipeline(recipe(), config, options));
+  options.ranks->part =
+      PartOf(pipeline_plan_->shape, mesh_->Coordinate(MeshAxis::kPipeline), pipeline_plan_->blocks);
+  for (const std::string& line : DescribePipeline(*pipeline_plan_, recipe(), mesh_->shape())) {
+    progress_.Say(line);
+  }
   return absl::OkStatus();
 }
 
@@ -200,7 +232,8 @@ absl::Status RankRun::PrepareModel() {
   model_.files.chat_template = data_->run().own_template;
   NameBase();
   WarnOfUnevenShares();
-  FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model));
+  FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model, mesh_->world()));
+  FTUNE_RETURN_IF_ERROR(CheckTiedStaysEqual(loaded_, *model_.model));
   const std::optional<AddedTokens>& added = data_->run().added;
   if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));
   if (model_.quantize) progress_.Say(DescribeQuantized());
@@ -212,8 +245,16 @@ absl::Status RankRun::PrepareModel() {
                       .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
   }
   FTUNE_RETURN_IF_ERROR(MakeOptimizer());
-  if (model_.shards) return model_.shards->AllocateGradients();
-  model_.model->AllocateGradients(*backend_, Stream());
+  if (!model_.shards) {
+    model_.model->AllocateGradients(*backend_, Stream());
+    return absl::OkStatus();
+  }
+  FTUNE_RETURN_IF_ERROR(model_.shards->AllocateGradients());
+  if (!pipeline_plan_) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(pipeline_,
+                         Pipeline::Create(*mesh_, *model_.model, pipeline_plan_->source,
+                                          {.zero = static_cast<int>(recipe().parallel.zero),
+                                           .keep_for_step = !recipe().parallel.reshard_after_forward}));
   return absl::OkStatus();
 }
 
@@ -267,6 +308,7 @@ void RankRun::WarnOfWarmup(const LrOptions& rate) {
 absl::StatusOr<CommandResult> RankRun::Train() {
   const RunData& data = data_->run();
   StreamedData* const stream = data_->stream();
+  FTUNE_ASSIGN_OR_RETURN(const ParameterCounts parameters, CountParameters(*model_.model, *mesh_));
   if (leads()) {
     FTUNE_RETURN_IF_ERROR(folder_->Clear());
     // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
@@ -275,7 +317,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
     nlohmann::ordered_json facts =
-        StartFacts(*model_.model, data_->steps().total, backend_->ledger().current(), mesh_->shape());
+        StartFacts(parameters, data_->steps().total, backend_->ledger().current(), mesh_->shape());
     facts.update(data_->Facts());
     log_->Start(facts);
     if (stream != nullptr) FTUNE_RETURN_IF_ERROR(stream->ListDropped(paths().dropped()));
@@ -303,7 +345,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
-                  observer, model_.shards.get());
+                  observer, model_.shards.get(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
   if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
@@ -312,7 +354,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
 
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
   FTUNE_ASSIGN_OR_RETURN(std::vector<PromptAnswer> answers,
-                         data_->sampler().Answer(*backend_, Stream(), *model_.model));
+                         data_->sampler().Answer(*backend_, Stream(), *model_.model, pipeline_.get()));
   if (!leads()) answers.clear();
   return answers;
 }
@@ -373,7 +415,8 @@ void RankRun::SayEnd(const TrainSummary& summary) {
 
 absl::StatusOr<CommandResult> RankRun::Verify() {
   const TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
-  TrainStep step(*backend_, Stream(), *model_.model, *optimizer_, options.step, model_.shards.get());
+  TrainStep step(*backend_, Stream(), *model_.model, *optimizer_, options.step, model_.shards.get(),
+                 pipeline_.get());
   const std::unique_ptr<BatchSource> batches = data_->MakeBatches({});
   const VerifyTrainer trainer = {.backend = *backend_,
                                  .step = step,

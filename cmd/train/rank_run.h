@@ -13,10 +13,12 @@
 #include "cmd/report/run_log.h"
 #include "cmd/run_folder.h"
 #include "cmd/stop_signal.h"
+#include "cmd/train/pipeline_plan.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
+#include "engine/pipeline/pipeline.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/mesh.h"
 
@@ -54,6 +56,8 @@ class RankRun {
   absl::Status InTurn(const std::function<absl::Status()>& work);
   absl::Status FindModel();
   absl::Status PrepareData();
+  // Of the pipeline, which there is.
+  absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
   absl::Status PrepareFolder();
@@ -89,7 +93,9 @@ class RankRun {
   std::unique_ptr<TrainData> data_;
   std::optional<StopSignal> stop_;
   std::unique_ptr<Backend> backend_;
+  std::optional<PipelinePlan> pipeline_plan_;  // none: one stage, as is with the next
   LoadedModel model_;
+  std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<RunLog> log_;  // of the rank that leads
   std::filesystem::path saved_;  // the result, once there is one

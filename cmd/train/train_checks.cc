@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/train/pipeline_plan.h"
 #include "data/file/pipe_bytes.h"
 #include "engine/adapter/module_pattern.h"
 #include "engine/format/hf_model.h"
+#include "engine/model/modules.h"
 #include "engine/model/tensor_split.h"
 
 namespace ftune {
@@ -55,9 +57,12 @@ absl::Status CheckNoPipes(const LoadedRecipe& loaded, const std::string& readers
 }
 
 absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan) {
-  if (*recipe.parallel.tensor == 1) return absl::OkStatus();
+  const ParallelSection& parallel = recipe.parallel;
+  if (*parallel.tensor == 1 && *parallel.pipeline == 1) return absl::OkStatus();
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(plan.model_path));
-  return CheckTensorSplit(files.config, static_cast<int>(*recipe.parallel.tensor));
+  FTUNE_RETURN_IF_ERROR(CheckTensorSplit(files.config, static_cast<int>(*parallel.tensor)));
+  if (*parallel.pipeline == 1) return absl::OkStatus();
+  return PlanPipeline(recipe, files.config, plan.options).status();
 }
 
 // The packs of a step go to one rank after another: in a step of few packs the last ranks get none.
@@ -79,24 +84,40 @@ absl::Status CheckAllRanksTrain(const LoadedRecipe& loaded, const DataPlan& plan
   return UsageError(std::move(detail));
 }
 
-absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model) {
+absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model, Communicator& world) {
   ErrorDetail detail = loaded.At("train.freeze");
-  const std::vector<const Parameter*> parameters = model.parameters();
+  // Other ranks may have other stages: patterns are held against the names of all.
+  const std::vector<ParameterShape> all = ModelParameters(model.config());
   for (const std::string& text : loaded.recipe.train.freeze) {
     FTUNE_ASSIGN_OR_RETURN(const ModulePattern pattern, ModulePattern::Compile(text));
-    const bool used = std::any_of(parameters.begin(), parameters.end(),
-                                  [&](const Parameter* p) { return pattern.MatchesPart(p->name); });
+    const bool used = std::any_of(all.begin(), all.end(),
+                                  [&](const ParameterShape& p) { return pattern.MatchesPart(p.name); });
     if (used) continue;
     detail.found = StrCat("'", text, "', which matches no parameter");
-    detail.expected =
-        StrCat("a regular expression of names such as ", parameters[parameters.size() / 2]->name);
+    detail.expected = StrCat("a regular expression of names such as ", all[all.size() / 2].name);
     return UsageError(detail);
   }
-  if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter* p) { return p->trainable; })) {
-    return absl::OkStatus();
-  }
+  const std::vector<const Parameter*> own = model.parameters();
+  const bool trains = std::any_of(own.begin(), own.end(), [](const Parameter* p) { return p->trainable; });
+  FTUNE_ASSIGN_OR_RETURN(const int64_t any, world.AllReduce(int64_t{trains}, ReduceOp::kMax));
+  if (any != 0) return absl::OkStatus();
   detail.message = "it freezes every parameter of the model";
   detail.hint = "leave some of them out of it";
+  return UsageError(detail);
+}
+
+absl::Status CheckTiedStaysEqual(const LoadedRecipe& loaded, const Model& model) {
+  const bool compressed = loaded.recipe.parallel.compression != CompressionName::kNone;
+  if (!compressed || !model.tied_across()) return absl::OkStatus();
+  const Parameter& tied = model.blocks().front()->store().parameters().front();
+  if (!tied.trainable) return absl::OkStatus();
+  ErrorDetail detail = loaded.At("parallel.compression");
+  detail.message = StrCat("the first and the last stage both hold ", tied.name,
+                          ", which would not stay equal: what compression rounds away differs between them");
+  detail.found = "a trained head that is tied to the embedding, on another rank";
+  detail.hint =
+      "remove parallel.compression, freeze that weight, or choose zb-v, whose first and last stage share a "
+      "rank";
   return UsageError(detail);
 }
 

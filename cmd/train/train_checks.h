@@ -21,14 +21,18 @@ absl::Status CheckRanksCanRead(const LoadedRecipe& loaded);
 // (`hint`).
 absl::Status CheckNoPipes(const LoadedRecipe& loaded, const std::string& readers, const std::string& hint);
 
-// The ranks of parallel.tensor must be able to share the model.
+// The ranks of parallel.tensor and parallel.pipeline must be able to share the model.
 absl::Status CheckModelSplits(const Recipe& recipe, const ModelPlan& plan);
 
 // Every rank of parallel.data must get a sample in some step.
 absl::Status CheckAllRanksTrain(const LoadedRecipe& loaded, const DataPlan& plan);
 
-// Something must train, and each pattern of train.freeze must mean something.
-absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model);
+// Something must train, on one rank or another, and each pattern of train.freeze must mean something. Called
+// by all ranks.
+absl::Status CheckTrainable(const LoadedRecipe& loaded, const Model& model, Communicator& world);
+
+// Where two ranks hold the same trained weight, nothing may make their copies differ.
+absl::Status CheckTiedStaysEqual(const LoadedRecipe& loaded, const Model& model);
 
 // The rows of added tokens mean nothing until they are learned.
 absl::Status CheckAddedTokensTrain(const LoadedRecipe& loaded, Model& model);

@@ -158,7 +158,8 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.LongestText();
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
-      max_length, options.tensor, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn);
+      max_length, options.tensor, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn,
+      options.ranks ? options.ranks->part : ModelPart());
   Model& model = *loaded.model;
   if (options.ranks) {
     const LoadRanks& ranks = *options.ranks;

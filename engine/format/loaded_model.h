@@ -30,6 +30,7 @@ struct LoadedModel {
 // The ranks that a model is loaded for. All call LoadModel alike.
 struct LoadRanks {
   Mesh* mesh = nullptr;  // outlives the model
+  ModelPart part;        // of the model that this rank has; empty: all of it
   ShardOptions sharding;
   OptimizerOptions optimizer;  // says where parameters can be cut
 };

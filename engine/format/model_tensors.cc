@@ -67,6 +67,7 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
                                        const LoraTargets* merged) {
   std::vector<OutputTensor> tensors;
   for (size_t block = 0; block < model.blocks().size(); ++block) {
+    if (model.blocks()[block]->copy()) continue;  // the other home's
     for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
       const Parameter* const p = &parameter;
       if (IsAdapterParameter(p->name)) continue;
@@ -75,6 +76,7 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
       tensors.push_back({.name = p->name,
                          .dtype = dtype,
                          .shape = p->shape,
+                         .block = model.blocks()[block]->number(),
                          .fill = [&backend, stream, &model, block, p, lora, dtype](std::byte* out) {
                            const BlockUse use(model.hooks(), block);
                            // Quantised values pass through f32, which holds them all.
@@ -92,11 +94,13 @@ std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model&
                                          const LoraTargets& targets) {
   std::vector<OutputTensor> tensors;
   for (size_t block = 0; block < model.blocks().size(); ++block) {
+    if (model.blocks()[block]->copy()) continue;
     for (const Parameter& parameter : model.blocks()[block]->store().parameters()) {
       const Parameter* const p = &parameter;
       if (!IsAdapterParameter(p->name) && !targets.Saves(p->name)) continue;
       const bool turned = p->name.ends_with(kLoraEmbeddingA);
-      OutputTensor tensor = {.name = p->name, .dtype = DType::kF32, .shape = p->shape};
+      OutputTensor tensor = {
+          .name = p->name, .dtype = DType::kF32, .shape = p->shape, .block = model.blocks()[block]->number()};
       if (turned) std::swap(tensor.shape[0], tensor.shape[1]);
       tensor.fill = [&backend, stream, &model, block, p, turned](std::byte* out) {
         const BlockUse use(model.hooks(), block);
@@ -108,10 +112,12 @@ std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model&
   }
   const ModuleNames& names = model.config().architecture->names;
   const std::string embedding = StrCat(names.embedding, ".weight");
-  if (model.config().tied_head && targets.Saves(embedding)) {
-    OutputTensor head = *std::find_if(tensors.begin(), tensors.end(),
-                                      [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+  const auto end = std::find_if(tensors.begin(), tensors.end(),
+                                [&](const OutputTensor& tensor) { return tensor.name == embedding; });
+  if (model.config().tied_head && end != tensors.end()) {
+    OutputTensor head = *end;
     head.name = StrCat(names.head, ".weight");
+    head.block = model.total_blocks();
     tensors.push_back(std::move(head));
   }
   return tensors;

@@ -1,6 +1,6 @@
 // A model in memory as tensors to be written: whole, merged with its adapter, or the adapter alone. Tensors
 // are global: where ranks of the tensor axis hold slices, all of them fill the same tensors in the same
-// order, and each gets the whole.
+// order, and each gets the whole. Of a model that is here in part they are that part's (ranked_write.h).
 #pragma once
 
 #include <vector>

@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/format/output_tensor.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/mesh.h"
 
 namespace ftune {
 
@@ -15,5 +18,11 @@ namespace ftune {
 // the others it says that there was one.
 absl::Status WriteOnFirstRank(Communicator& world, std::span<const OutputTensor> tensors,
                               const std::function<absl::Status(std::span<const OutputTensor>)>& write);
+
+// Of the tensors of each pipeline rank's stages (`own`, in ascending order of blocks) those of the whole
+// model, on all ranks the same and in the order of one rank that has them all. Each is filled by all ranks
+// together: those of its stage make it, and the first of them sends it to the first rank of all, which alone
+// has its bytes then. Called by all ranks; `mesh` outlives the tensors.
+absl::StatusOr<std::vector<OutputTensor>> TensorsOfAllStages(Mesh& mesh, std::vector<OutputTensor> own);
 
 }  // namespace ftune

@@ -2,14 +2,40 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "parallel/schedule/csv.h"
 
 namespace ftune {
+namespace {
+
+// The compute actions of so many microbatches. What was in order without waiting for ever still is when other
+// microbatches' actions are left out.
+Schedule FirstMicrobatches(Schedule schedule, int microbatches) {
+  schedule.shape.microbatches = microbatches;
+  for (std::vector<Action>& actions : schedule.ranks) {
+    std::erase_if(actions, [&](const Action& action) {
+      return !IsCompute(action.kind) || action.microbatch >= microbatches;
+    });
+  }
+  return schedule;
+}
+
+}  // namespace
 
 absl::StatusOr<Schedule> ScheduleSource::Make(int ranks, int microbatches) const {
-  if (!file.empty()) return ReadScheduleCsv(file, {.ranks = ranks, .microbatches = microbatches});
+  if (!file.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(Schedule schedule, ReadScheduleCsv(file, {.ranks = ranks}));
+    if (microbatches > schedule.shape.microbatches) {
+      return DataError({.file = file.string(),
+                        .message = "the schedule is for fewer microbatches than a step has",
+                        .found = StrCat(schedule.shape.microbatches),
+                        .expected = StrCat(microbatches)});
+    }
+    return FirstMicrobatches(std::move(schedule), microbatches);
+  }
   return MakeSchedule(kind, ranks, chunks, microbatches, costs);
 }
 

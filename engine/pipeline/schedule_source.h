@@ -14,7 +14,8 @@ struct ScheduleSource {
   std::filesystem::path file;  // CSV, instead of the two
   ScheduleCosts costs = {};    // of the stages: where zero-bubble kinds put W
 
-  // Compute actions of `ranks` pipeline ranks.
+  // Compute actions of `ranks` pipeline ranks. Of a file that is for more microbatches, those of the first
+  // ones.
   absl::StatusOr<Schedule> Make(int ranks, int microbatches) const;
   // What of it does not depend on the microbatches.
   absl::StatusOr<ScheduleShape> Shape(int ranks) const;

@@ -250,9 +250,12 @@ EvalResult EvaluateModel(Backend& backend, Stream stream, Runner& runner, ModelS
   const Tensor sum = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
   backend.Zero(stream, sum);
   EvalResult result;
+  // To agree, all ranks wait for each other: not before each stage of a pipeline has something to do.
+  const int64_t together = shards.mesh().shape().pipeline;
+  int64_t begun = 0;
   for (int64_t step = 0; step < plan.total_steps(); ++step) {
     for (int64_t i = 0; i < plan.MicroBatches(step); ++i) {
-      if (shards.AgreeOn(stop() ? 1 : 0) != 0) {
+      if (begun++ % together == 0 && shards.AgreeOn(stop() ? 1 : 0) != 0) {
         result.stopped = true;
         return result;
       }

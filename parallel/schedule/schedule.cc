@@ -45,6 +45,8 @@ std::optional<ScheduleKind> FindScheduleKind(std::string_view name) {
   return std::nullopt;
 }
 
+int ChunksOf(ScheduleKind kind) { return kKinds[static_cast<size_t>(kind)].chunks; }
+
 const std::vector<ScheduleKind>& ScheduleKinds() {
   static const std::vector<ScheduleKind> kinds = [] {
     std::vector<ScheduleKind> all;

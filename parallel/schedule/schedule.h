@@ -30,6 +30,8 @@ enum class ScheduleKind : uint8_t {
 // gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min.
 std::string_view ToString(ScheduleKind kind);
 std::optional<ScheduleKind> FindScheduleKind(std::string_view name);
+// Stages a rank that a kind is made of; 0: any number.
+int ChunksOf(ScheduleKind kind);
 // All of them, in that order.
 const std::vector<ScheduleKind>& ScheduleKinds();
 

@@ -86,6 +86,8 @@ def random_model(folder, **config):
             "self_attn.q_proj": [query, hidden], "self_attn.k_proj": [key, hidden], "self_attn.v_proj": [key, hidden],
             "self_attn.o_proj": [hidden, query], "mlp.gate_proj": [inner, hidden], "mlp.up_proj": [inner, hidden],
             "mlp.down_proj": [hidden, inner]}.items()}
+    if not c["tie_word_embeddings"]:
+        shapes["lm_head"] = [c["vocab_size"], hidden]
     draw = random.Random(1)
     some = array.array("f", [draw.gauss(0, 0.05) for _ in range(7919)])  # a prime: no row is like another
     header, values = {}, array.array("f")

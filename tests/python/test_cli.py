@@ -245,7 +245,7 @@ def test_wrong_recipes(case):
     case.fails(2, "train", "absent.yaml", says=["absent.yaml"])
     recipe = case.recipe("optimizer: {learning_rat: 1}\n")
     case.fails(2, "train", recipe, says=["recipe.yaml:5: error: optimizer.learning_rat", "optimizer.learning_rate"])
-    case.fails(2, "train", case.recipe(), "parallel.pipeline=2", says=["parallel.pipeline"])
+    case.fails(2, "train", case.recipe(), "parallel.context=2", says=["parallel.context"])
     case.fails(2, "train", case.recipe(), "train.global_batch_size=3", "train.micro_batch_size=2",
                says=["global_batch_size"])
     case.fails(2, "train", case.recipe(), "adapter.target_modules=[q_prj]", "output_dir=o",

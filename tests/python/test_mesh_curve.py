@@ -3,7 +3,7 @@
 
     test_mesh_curve.py --ftune BINARY --gguf SmolLM2.gguf --work FOLDER [--steps N] [--short]
 
---short: two meshes of the six.
+--short: three meshes of them.
 
 Exits with 1 where a step's loss differs from one rank's by more than 1e-4, or the curve does not fall.
 """
@@ -26,8 +26,11 @@ MESHES = {
     "tensor=2 data=2": ["parallel.tensor=2", "parallel.data=2"],
     "tensor=2 data=2 zero=3, sequence parallel": ["parallel.tensor=2", "parallel.data=2", "parallel.zero=3",
                                                   "parallel.sequence_parallel=true"],
+    "pipeline=2, 1f1b": ["parallel.pipeline=2"],
+    "pipeline=2, zb-v": ["parallel.pipeline=2", "parallel.schedule=zb-v"],
+    "pipeline=4, zb-h1": ["parallel.pipeline=4", "parallel.schedule=zb-h1"],
 }
-SHORT = ["data=4 zero=1", "tensor=2 data=2 zero=3, sequence parallel"]
+SHORT = ["data=4 zero=1", "tensor=2 data=2 zero=3, sequence parallel", "pipeline=2, 1f1b"]
 
 
 def write_recipe(arguments, folder):

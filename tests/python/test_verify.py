@@ -156,7 +156,7 @@ def test_wrong_input(case):
                        ("", ["--mesh", "K=V"]), ("tensor=2,", ["--mesh", "K=V"]),
                        ("data=2,data=4", ["--mesh", "data is there twice"]),
                        ("tensor=x", ["parallel.tensor", "found x"]), ("data=0", ["parallel.data", "found 0"]),
-                       ("zero=4", ["parallel.zero", "from 0 to 3"]), ("pipeline=2", ["parallel.pipeline"]),
+                       ("zero=4", ["parallel.zero", "from 0 to 3"]), ("pipeline=5", ["parallel.pipeline", "5 stages"]),
                        ("data=5", ["train.global_batch_size", "found 12", "multiple of parallel.data 5"]),
                        ("tensor=3", ["parallel.tensor", "4 heads", "one of 1, 2, 4"]),
                        ("data=4,shard_size=3,zero=2", ["parallel.shard_size", "a divisor"])):

@@ -61,7 +61,7 @@ data:
 train: {max_steps: 1, num_epochs: 2.5, seed: 0}
 optimizer: {learning_rate: 2e-5, max_grad_norm: null, lr_scheduler: LINEAR, warmup_steps: 0}
 precision: {weights: bf16, loss_scale: dynamic}
-parallel: {schedule: my.csv, stages: [8, 7]}
+parallel: {pipeline: 2, schedule: my.csv, stages: [8, 7]}
 memory: {activation_checkpointing: 3}
 checkpoint: {stop_after: 3h55m}
 launch: {hosts: [n1, {host: n2, slots: 4}], slurm: {time: 04:00:00, extra: ["--x=1"]}}

@@ -1,0 +1,184 @@
+// ftune plan RECIPE --schedule FILE: draws the pipeline's schedule of a recipe, with modelled costs.
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/strings.h"
+#include "cmd/command.h"
+#include "cmd/report/hub_progress.h"
+#include "cmd/run_options.h"
+#include "cmd/train/pipeline_plan.h"
+#include "engine/format/config_reader.h"
+#include "engine/format/hf_model.h"
+#include "parallel/schedule/check.h"
+#include "parallel/schedule/csv.h"
+#include "parallel/schedule/drop_backward.h"
+#include "parallel/schedule/picture.h"
+#include "parallel/schedule/simulate.h"
+
+namespace ftune {
+namespace {
+
+constexpr char kScheduleFlag[] = "--schedule";
+constexpr char kConfigFile[] = "config.json";
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  std::string schedule;  // the file to write
+};
+
+struct TimedSchedule {
+  Schedule schedule;
+  Simulation simulation;
+  ScheduleFacts facts;
+};
+
+struct PictureFormat {
+  std::string_view extension;
+  std::string (*make)(const TimedSchedule& timed);
+};
+
+constexpr std::array<PictureFormat, 3> kFormats = {{
+    {".svg", [](const TimedSchedule& t) { return ScheduleSvg(t.schedule, t.simulation); }},
+    {".csv", [](const TimedSchedule& t) { return FormatScheduleCsv(t.schedule); }},
+    {".txt", [](const TimedSchedule& t) { return ScheduleText(t.schedule, t.simulation); }},
+}};
+
+absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
+  if (options.schedule.empty()) {
+    return UsageError({.file = "command line",
+                       .key = "plan",
+                       .message = "this version of ftune plans the pipeline's schedule alone",
+                       .expected = "--schedule FILE.svg (or .csv, .txt), which draws it"});
+  }
+  const std::string extension = Lower(std::filesystem::path(options.schedule).extension().string());
+  for (const PictureFormat& format : kFormats) {
+    if (format.extension == extension) return &format;
+  }
+  return UsageError({.file = "command line",
+                     .key = kScheduleFlag,
+                     .found = StrCat("'", options.schedule, "'"),
+                     .expected = "a file named *.svg (a picture), *.csv (to be edited and trained with), or "
+                                 "*.txt"});
+}
+
+// Of a model's folder or its config.json, which needs no weights beside it, or of a .gguf file.
+absl::StatusOr<ModelConfig> ConfigOf(const std::filesystem::path& model) {
+  const std::filesystem::path config = model.filename() == kConfigFile ? model : model / kConfigFile;
+  if (Exists(config)) {
+    FTUNE_ASSIGN_OR_RETURN(HfConfig read, ReadHfConfig(config));
+    return std::move(read.model);
+  }
+  FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(model));
+  return std::move(files.config);
+}
+
+absl::StatusOr<TimedSchedule> Time(const PipelinePlan& plan) {
+  TimedSchedule timed;
+  FTUNE_ASSIGN_OR_RETURN(timed.schedule, plan.source.Make(plan.shape.ranks, plan.microbatches));
+  timed.schedule = DropBackward(std::move(timed.schedule), plan.first_backward);
+  FTUNE_ASSIGN_OR_RETURN(timed.facts, CheckSchedule(timed.schedule, plan.first_backward));
+  FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, plan.source.costs));
+  return timed;
+}
+
+nlohmann::ordered_json ToJson(const PipelinePlan& plan, const TimedSchedule& timed,
+                              const std::string& schedule) {
+  nlohmann::ordered_json json = {{"schedule", schedule},
+                                 {"stages", nlohmann::ordered_json::array()},
+                                 {"microbatches", plan.microbatches},
+                                 {"time", timed.simulation.makespan},
+                                 {"bubble", timed.simulation.bubble_ratio},
+                                 {"ranks", nlohmann::ordered_json::array()}};
+  for (int stage = 0; stage < plan.shape.stages(); ++stage) {
+    const StageCosts& costs = plan.source.costs.Of(stage);
+    json["stages"].push_back({{"stage", stage},
+                              {"rank", plan.shape.RankOf(stage)},
+                              {"blocks", plan.blocks[stage]},
+                              {"forward", costs.forward},
+                              {"backward_input", costs.backward_input},
+                              {"backward_weight", costs.backward_weight}});
+  }
+  for (size_t rank = 0; rank < timed.simulation.ranks.size(); ++rank) {
+    const RankSimulation& simulated = timed.simulation.ranks[rank];
+    json["ranks"].push_back({{"rank", rank},
+                             {"busy", simulated.busy},
+                             {"bubble", simulated.bubble},
+                             {"peak_live", timed.facts.ranks[rank].peak_live}});
+  }
+  return json;
+}
+
+// Columns of a line on standard output; 0: as many as one likes.
+int Columns() {
+  winsize size = {};
+  const bool terminal = isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return terminal ? size.ws_col : 0;
+}
+
+std::string Words(const std::vector<std::string>& stages, const TimedSchedule& timed) {
+  std::string text;
+  for (const std::string& line : stages) StrAppend(text, line, "\n");
+  StrAppend(text, "\n", ScheduleText(timed.schedule, timed.simulation, Columns()), "\n");
+  StrAppend(text,
+            absl::StrFormat("a step takes %.2f units, of which a forward of the mean stage is 1; %.1f %% "
+                            "of the ranks' time is bubble\n",
+                            timed.simulation.makespan, 100.0 * timed.simulation.bubble_ratio));
+  for (size_t rank = 0; rank < timed.simulation.ranks.size(); ++rank) {
+    const RankSimulation& simulated = timed.simulation.ranks[rank];
+    StrAppend(text,
+              absl::StrFormat("pipeline rank %d: busy for %.2f, bubble %.2f, at most %d microbatches of "
+                              "its stages alive\n",
+                              rank, simulated.busy, simulated.bubble, timed.facts.ranks[rank].peak_live));
+  }
+  return text;
+}
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(const PictureFormat* const format, FormatOf(options));
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  const Recipe& recipe = loaded.recipe;
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, HubProgress(invocation.verbosity())));
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ConfigOf(model.model_path));
+  const absl::StatusOr<PipelinePlan> plan = PlanPipeline(recipe, config, model.options);
+  if (!plan.ok()) return loaded.Placed(plan.status());
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(*plan));
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
+  CommandResult result{.json = ToJson(*plan, timed, recipe.parallel.schedule)};
+  result.json["file"] = options.schedule;
+  result.json["exit"] = 0;
+  result.text = Words(DescribePipeline(*plan, recipe, ToMeshShape(recipe.parallel)), timed);
+  return result;
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "Draws what the ranks of a pipeline do in a step");
+  command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
+  command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
+  command->add_option(
+      kScheduleFlag, options->schedule,
+      "Where to write the schedule: *.svg (a picture), *.csv (to be edited and trained with) or "
+      "*.txt");
+  command->callback([options, &invocation] {
+    invocation.run = [options, &invocation] { return Run(*options, invocation); };
+  });
+}
+
+}  // namespace ftune
