@@ -33,7 +33,7 @@ inline bool IsVShaped(ScheduleKind kind) {
 }
 
 // The chunks with which a kind is tried.
-inline std::vector<int> ChunksOf(ScheduleKind kind) {
+inline std::vector<int> TriedChunks(ScheduleKind kind) {
   if (kind == ScheduleKind::kInterleaved) return {1, 2, 3, 4};
   return {IsVShaped(kind) ? 2 : 1};
 }
@@ -43,7 +43,7 @@ template <typename Use>
 void ForEachCase(const std::vector<ScheduleKind>& kinds, const std::vector<int>& ranks,
                  const std::vector<int>& microbatches, const Use& use) {
   for (const ScheduleKind kind : kinds) {
-    for (const int chunks : ChunksOf(kind)) {
+    for (const int chunks : TriedChunks(kind)) {
       for (const int p : ranks) {
         for (const int m : microbatches) use(ScheduleCase{kind, p, chunks, m});
       }

@@ -126,7 +126,7 @@ TEST_CASE("files with random damage are refused or right") {
   int accepted = 0;
   for (int trial = 0; trial < 4000; ++trial) {
     const ScheduleCase at{ScheduleKinds()[trial % 8], 1 + trial % 3,
-                          ChunksOf(ScheduleKinds()[trial % 8]).back(), 2};
+                          TriedChunks(ScheduleKinds()[trial % 8]).back(), 2};
     const Schedule schedule = at.Make();
     std::string text = FormatScheduleCsv(trial % 2 == 0 ? schedule : InsertTransfers(schedule));
     for (int edits = trial % 5; edits >= 0; --edits) {

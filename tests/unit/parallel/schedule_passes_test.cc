@@ -71,7 +71,7 @@ TEST_CASE("every receive precedes its consumer by a compute action where there i
 
 TEST_CASE("one rank, and the turn of a V, have no transfers") {
   for (const ScheduleKind kind : ScheduleKinds()) {
-    const ScheduleCase at{kind, 1, ChunksOf(kind).back(), 3};
+    const ScheduleCase at{kind, 1, TriedChunks(kind).back(), 3};
     CHECK(InsertTransfers(at.Make()).ranks == at.Make().ranks);
   }
   const Schedule v = InsertTransfers(ScheduleCase{ScheduleKind::kZbV, 2, 2, 1}.Make());

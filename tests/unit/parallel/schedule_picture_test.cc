@@ -103,7 +103,7 @@ TEST_CASE("an SVG of every kind is well formed, a bar an action, inside the pict
 
 TEST_CASE("numbers of microbatches can be read with 8 ranks and 32 microbatches") {
   for (const ScheduleKind kind : ScheduleKinds()) {
-    const Schedule schedule = ScheduleCase{kind, 8, ChunksOf(kind).back(), 32}.Make();
+    const Schedule schedule = ScheduleCase{kind, 8, TriedChunks(kind).back(), 32}.Make();
     const std::string svg = ScheduleSvg(schedule, Simulate(schedule));
     size_t numbers = 0;
     for (size_t at = svg.find(">31</text>"); at != std::string::npos; at = svg.find(">31</text>", at + 1))
