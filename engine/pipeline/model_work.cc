@@ -10,9 +10,7 @@ ModelWork::ModelWork(Backend& backend, Stream stream, Model& model, const Recomp
       stream_(stream),
       model_(model),
       recompute_(recompute),
-      first_trainable_(first_trainable) {
-  model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
-}
+      first_trainable_(first_trainable) {}
 
 bool ModelWork::Differentiated(size_t block) const {
   return model_.blocks()[block]->number() >= first_trainable_;

@@ -25,7 +25,9 @@ Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePol
       own_pipeline_(pipeline != nullptr ? nullptr : Pipeline::Single(model)),
       pipeline_(pipeline != nullptr ? pipeline : own_pipeline_.get()),
       work_(std::make_unique<ModelWork>(backend, stream, model, recompute, pipeline_->first_trainable())),
-      evaluation_(backend, stream, model, *pipeline_, *work_) {}
+      evaluation_(backend, stream, model, *pipeline_, *work_) {
+  model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
+}
 
 Runner::Runner(Backend& backend, Stream stream, Model& model, Pipeline& pipeline,
                std::unique_ptr<StageWork> work)
