@@ -236,7 +236,10 @@ absl::Status RankRun::PrepareModel() {
   FTUNE_RETURN_IF_ERROR(CheckTiedStaysEqual(loaded_, *model_.model));
   const std::optional<AddedTokens>& added = data_->run().added;
   if (added && !added->ids.empty()) FTUNE_RETURN_IF_ERROR(CheckAddedTokensTrain(loaded_, *model_.model));
-  if (model_.quantize) progress_.Say(DescribeQuantized());
+  if (model_.quantize) {
+    FTUNE_ASSIGN_OR_RETURN(const std::string text, DescribeQuantized());
+    progress_.Say(text);
+  }
   if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
     const AdapterSection& adapter = *recipe().adapter;
     const double peak = *recipe().optimizer.learning_rate;
@@ -284,8 +287,12 @@ absl::Status RankRun::MakeOptimizer() {
   return absl::OkStatus();
 }
 
-std::string RankRun::DescribeQuantized() const {
-  const QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+absl::StatusOr<std::string> RankRun::DescribeQuantized() {
+  QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
+  Communicator& pipeline = mesh_->axis(MeshAxis::kPipeline);
+  for (int64_t* number : {&weights.count, &weights.source_bytes, &weights.bytes, &weights.twice}) {
+    FTUNE_ASSIGN_OR_RETURN(*number, pipeline.AllReduce(*number));
+  }
   constexpr double kMiB = 1 << 20;
   std::string text = absl::StrFormat("quantised to %s: %d linears, %.1f MiB in the file, %.1f MiB in memory",
                                      std::string(QuantizationName(model_.quantize)), weights.count,

@@ -66,7 +66,8 @@ class RankRun {
   void SetTimeout(double seconds);
   void DescribeMesh();
   void WarnOfUnevenShares();
-  std::string DescribeQuantized() const;
+  // Called by all ranks.
+  absl::StatusOr<std::string> DescribeQuantized();
   void WarnOfWarmup(const LrOptions& rate);
 
   absl::StatusOr<CommandResult> Train();

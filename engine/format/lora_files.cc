@@ -11,6 +11,7 @@
 #include "engine/adapter/lora_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/model_tensors.h"
+#include "engine/model/modules.h"
 #include "engine/model/slices.h"
 
 namespace ftune {
@@ -59,6 +60,16 @@ class Loader {
     const std::string base_layer = StrCat(module, kBaseLayer);
     const bool has = targets.Find(module) != nullptr && adapter_.weights->Find(base_layer) != nullptr;
     return has ? Load(p, base_layer) : absl::OkStatus();
+  }
+
+  // What there is for parameters of stages that other ranks have is theirs to load.
+  void LeaveToOthers(const ModelConfig& config, const LoraTargets& targets) {
+    for (const ParameterShape& p :
+         AdaptedModelParameters(config, MakeLoraFactories(adapter_.config.lora, targets))) {
+      const std::string module = p.name.substr(0, p.name.rfind('.'));
+      if (IsAdapterParameter(p.name) || targets.Saves(p.name)) used_.insert(p.name);
+      if (targets.Find(module) != nullptr) used_.insert(StrCat(module, kBaseLayer));
+    }
   }
 
   absl::Status CheckAllUsed() const {
@@ -164,6 +175,7 @@ absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, cons
       FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
     }
   }
+  loader.LeaveToOthers(model.config(), targets);
   return loader.CheckAllUsed();
 }
 
@@ -194,6 +206,7 @@ absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, cons
                 AxisOfInputs(*lora, p, model.tensor_axis()), p.value);
     }
   }
+  loader.LeaveToOthers(model.config(), targets);
   return loader.CheckAllUsed();
 }
 

@@ -89,6 +89,8 @@ def test_adapters(case):
     saved = check_same(case, recipe, ([TWO], [TWO, schedule("zb-v")]), "adapter.modules_to_save=[embed_tokens]")
     assert {name.split(".")[-2] for name in saved} >= {"embed_tokens", "lm_head"}, list(saved)
     check_same(case, recipe, ([FOUR],), "adapter.quantize=int8")
+    train(case, recipe, "begun")
+    check_same(case, recipe, ([TWO],), "model.init_from=begun")
     # Nothing trains below the last stages.
     frozen = r"train.freeze=[embed_tokens, layers\.[0-3]\.]"
     check_same(case, case.recipe(model="untied", adapter=False), ([FOUR], [TWO, schedule("zb-h1")]), frozen)

@@ -214,6 +214,10 @@ TEST_CASE("the mesh") {
   CHECK(axes.launch.ranks_per_host == 4);
   CHECK(axes.parallel.data == 1);
   CHECK(axes.launch.threads == 1);
+  CHECK(axes.parallel.virtual_stages == 1);
+  CHECK(Resolved("parallel: {pipeline: 2, schedule: v-min}\n").parallel.virtual_stages == 2);
+  CHECK(Resolved("parallel: {pipeline: 2, schedule: interleaved, virtual_stages: 3}\n")
+            .parallel.virtual_stages == 3);
   CHECK(Resolved("parallel: {tensor: 2}\nlaunch: {ranks_per_host: 6}\n").parallel.data == 3);
   const Recipe hosts = Resolved("launch: {hosts: [a, b]}\n");
   CHECK(hosts.parallel.data == 2);
@@ -316,6 +320,14 @@ TEST_CASE("keys that contradict each other") {
   CHECK(LoadError(
             "optimizer: {name: muon, beta1: 0, beta2: 0, eps: 1, momentum: 0, adjust_lr: original}\n") == "");
   broken("parallel: {sequence_parallel: true}\n", "parallel.sequence_parallel");
+  broken("parallel: {zero: 2, reshard_after_forward: false}\n", "parallel.reshard_after_forward");
+  broken("parallel: {schedule: zb-h1}\n", "parallel.schedule");
+  broken("parallel: {virtual_stages: 2}\n", "parallel.virtual_stages");
+  broken("parallel: {stages: [3, 3]}\n", "parallel.stages");
+  broken("parallel: {pipeline: 2, schedule: interleaved}\n", "parallel.schedule");
+  broken("parallel: {pipeline: 2, virtual_stages: 2}\n", "parallel.virtual_stages");
+  broken("parallel: {pipeline: 2, virtual_stages: 3, schedule: zb-v}\n", "parallel.virtual_stages");
+  broken("parallel: {pipeline: 2, virtual_stages: 2, schedule: a.csv}\n", "parallel.virtual_stages");
   broken("model.rope_scaling: 1\n", "model.rope_scaling");
   const auto rope = [](const std::string& scaling, const std::string& more) {
     return std::string(

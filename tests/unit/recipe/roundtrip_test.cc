@@ -113,8 +113,8 @@ Recipe Full() {
                 .shard_size = 2,
                 .bucket_size = 4096,
                 .persistence_threshold = 0,
+                .reshard_after_forward = false,
                 .schedule = "my schedule.csv",
-                .virtual_stages = 2,
                 .stages = std::vector<int64_t>{8, 8, 7, 0},
                 .compression = CompressionName::kTopK,
                 .compression_ratio = 0.25};
@@ -178,6 +178,11 @@ TEST_CASE("a recipe written and read is the same") {
   tensor.parallel.tensor = 2;
   tensor.parallel.sequence_parallel = true;
   CheckRoundTrip(tensor);
+  Recipe staged = Minimal();
+  staged.parallel.pipeline = 2;
+  staged.parallel.schedule = "interleaved";
+  staged.parallel.virtual_stages = 3;
+  CheckRoundTrip(staged);
   Recipe split = Minimal();
   split.data.split_turns = false;
   CheckRoundTrip(split);
@@ -188,12 +193,12 @@ TEST_CASE(
   const Recipe full = Full();
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (key.name.starts_with("model.rope_scaling")) continue;  // excludes the adapter
-    const bool excluded = key.name == "data.eval" || key.name.starts_with("data.streaming") ||
-                          key.name == "data.split_turns" || key.name == "train.evals_per_epoch" ||
-                          key.name == "optimizer.warmup_ratio" || key.name == "train.freeze" ||
-                          key.name == "checkpoint.save_steps" || key.name == "parallel.tensor" ||
-                          key.name == "parallel.sequence_parallel" || key.name == "launch.hostfile" ||
-                          key.name == "precision.gradients" || key.name == "precision.master";
+    const bool excluded =
+        key.name == "data.eval" || key.name.starts_with("data.streaming") || key.name == "data.split_turns" ||
+        key.name == "train.evals_per_epoch" || key.name == "optimizer.warmup_ratio" ||
+        key.name == "train.freeze" || key.name == "checkpoint.save_steps" || key.name == "parallel.tensor" ||
+        key.name == "parallel.sequence_parallel" || key.name == "parallel.virtual_stages" ||
+        key.name == "launch.hostfile" || key.name == "precision.gradients" || key.name == "precision.master";
     CAPTURE(key.name);
     REQUIRE(key.write(full).has_value());
     CHECK((WriteFlow(*key.write(full)) == key.default_value) == excluded);
