@@ -76,15 +76,16 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
       tensors.push_back({.name = p->name,
                          .dtype = dtype,
                          .shape = p->shape,
-                         .block = model.blocks()[block]->number(),
-                         .fill = [&backend, stream, &model, block, p, lora, dtype](std::byte* out) {
-                           const BlockUse use(model.hooks(), block);
-                           // Quantised values pass through f32, which holds them all.
-                           const bool direct = lora == nullptr && !IsQuantized(p->dtype);
-                           const Tensor values =
-                               direct ? p->value : MergedValues(backend, stream, model, *p, lora);
-                           return Write(backend, stream, model.tensor_axis(), *p, values, dtype, out);
-                         }});
+                         .fill =
+                             [&backend, stream, &model, block, p, lora, dtype](std::byte* out) {
+                               const BlockUse use(model.hooks(), block);
+                               // Quantised values pass through f32, which holds them all.
+                               const bool direct = lora == nullptr && !IsQuantized(p->dtype);
+                               const Tensor values =
+                                   direct ? p->value : MergedValues(backend, stream, model, *p, lora);
+                               return Write(backend, stream, model.tensor_axis(), *p, values, dtype, out);
+                             },
+                         .block = model.blocks()[block]->number()});
     }
   }
   return tensors;
