@@ -53,9 +53,8 @@ absl::StatusOr<std::vector<PromptAnswer>> PromptSampler::Answer(Backend& backend
   options.stop_ids = StopIds(model.config(), *tokenizer_);
   std::vector<PromptAnswer> answers;
   for (const Prompt& prompt : prompts_) {
-    FTUNE_ASSIGN_OR_RETURN(
-        const std::vector<int32_t> ids,
-        Generate(backend, stream, model, max_length_, prompt.ids, options, nullptr, pipeline));
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, Generate(backend, stream, model, max_length_,
+                                                                    prompt.ids, options, nullptr, pipeline));
     answers.push_back({prompt.text, tokenizer_->Decode(ids, true)});
   }
   return answers;

@@ -49,7 +49,8 @@ std::vector<double> BlockCosts(const ModelConfig& config, int64_t sequence_len) 
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto queries = static_cast<double>(config.num_heads * config.head_dim);
   const auto keys = static_cast<double>(config.num_kv_heads * config.head_dim);
-  const double mlp = static_cast<double>(config.intermediate_size) * (config.architecture->has_gate() ? 3 : 2);
+  const double mlp =
+      static_cast<double>(config.intermediate_size) * (config.architecture->has_gate() ? 3 : 2);
   std::vector<double> costs = {hidden};
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     int64_t seen = sequence_len;

@@ -90,7 +90,8 @@ void GlooWatch::Run(const std::function<void(const absl::Status&)>& failed) {
     if (const absl::Status trouble = options_.store->Trouble(kShortly); !trouble.ok()) return failed(trouble);
     const absl::Time now = absl::Now();
     if (now - last < tick_) continue;
-    // Time in which this process was stopped itself does not count; that for which a store kept it waiting does.
+    // Time in which this process was stopped itself does not count; that for which a store kept it waiting
+    // does.
     const absl::Status status = Beat(++count, std::min(now - last, 2 * (tick_ + kShortly)));
     last = now;
     if (!status.ok()) return failed(status);
