@@ -92,7 +92,7 @@ def test_adapters(case):
     train(case, recipe, "begun")
     check_same(case, recipe, ([TWO],), "model.init_from=begun")
     # Nothing trains below the last stages.
-    frozen = r"train.freeze=[embed_tokens, layers\.[0-3]\.]"
+    frozen = r"train.freeze=['embed_tokens', 'layers\.[0-3]\.']"
     check_same(case, case.recipe(model="untied", adapter=False), ([FOUR], [TWO, schedule("zb-h1")]), frozen)
 
 
