@@ -93,6 +93,7 @@ bool Valid(const GridPoint& p) {
   if (p[kSequence] == 1 && p[kTensor] == 0) return false;
   // Slices of NF4 have scales of their own.
   if (p[kTensor] == 1 && StagedModels()[p[kModel]].options.quantize) return false;
+  if (p[kZero] > 0 && p[kData] == 0) return false;
   return p[kReshard] == 0 || p[kZero] == 3;
 }
 
