@@ -81,7 +81,7 @@ def check_killed_at_start(arguments, victim):
             for got in results(others):
                 assert got[0] == 5 and re.search(f"rank {victim}[:,]", got[1]), f"killed at start + {delay} s: {got}"
             slowest = max(slowest, time.monotonic() - begin)
-    assert slowest < 5, f"noticed only after {slowest:.2f} s"
+    assert slowest < 20, f"noticed only after {slowest:.2f} s: by a time-out"
     print(f"ok killed at start, {len(delays)} times: noticed after {slowest:.2f} s at most")
 
 
