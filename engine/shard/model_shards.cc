@@ -33,17 +33,20 @@ ModelShards::~ModelShards() {
 absl::Status ModelShards::Init(const ShardOptions& options, const OptimizerOptions& optimizer,
                                bool place_values) {
   FTUNE_ASSIGN_OR_RETURN(groups_, DataGroups::Create(*mesh_, options));
-  const bool has_head = model_.is_head(model_.blocks().size() - 1);
-  const int64_t claim = has_head ? mesh_->rank() : mesh_->shape().ranks();
-  FTUNE_ASSIGN_OR_RETURN(const int64_t least, mesh_->world().AllReduce(-claim, ReduceOp::kMax));
-  head_rank_ = static_cast<int>(-least);
-  FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
-  FTUNE_ASSIGN_OR_RETURN(tied_sum_, TiedSum::Create(*mesh_, model_));
-  const UpdateRules rules = MakeRules(optimizer);
+  if (mesh_->shape().pipeline > 1) {
+    const bool has_head = model_.is_head(model_.blocks().size() - 1);
+    const int64_t claim = has_head ? mesh_->rank() : mesh_->shape().ranks();
+    FTUNE_ASSIGN_OR_RETURN(const int64_t least, mesh_->world().AllReduce(-claim, ReduceOp::kMax));
+    head_rank_ = static_cast<int>(-least);
+  }
   Communicator& group = groups_.shards();
+  // Before anybody looks at places.
   if (place_values && options.zero == 3 && group.size() > 1) {
     for (const auto& block : model_.blocks()) block->store().LayOut(options.persistence_threshold);
   }
+  FTUNE_ASSIGN_OR_RETURN(tensor_sums_, TensorSums::Create(*mesh_, model_));
+  FTUNE_ASSIGN_OR_RETURN(tied_sum_, TiedSum::Create(*mesh_, model_));
+  const UpdateRules rules = MakeRules(optimizer);
   std::vector<std::vector<int64_t>> cuts;
   for (const auto& block : model_.blocks()) cuts.push_back(CutTrainable(*block, rules, group.size()));
   if (place_values) {

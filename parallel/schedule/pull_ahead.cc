@@ -109,7 +109,7 @@ class Puller {
       return policy_ == WeightPolicy::kPutOff && action.kind == kBackwardWeight;
     };
     std::vector<bool> seen(4 * shape_.chunks, false);  // by kind and chunk: their microbatches stay in order
-    size_t to_see = 3 * shape_.chunks;  // F, B and W
+    size_t to_see = 3 * shape_.chunks;                 // F, B and W
     // What the list has before `position` may take more, and must find room beside what is pulled.
     int live = ranks_[rank].live;
     int peak = live;

@@ -182,7 +182,8 @@ class Bench {
   std::vector<Medium> media_;
 };
 
-constexpr int64_t kSizes[] = {int64_t{1} << 10, int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20, int64_t{256} << 20};
+constexpr int64_t kSizes[] = {int64_t{1} << 10, int64_t{64} << 10, int64_t{1} << 20, int64_t{16} << 20,
+                              int64_t{256} << 20};
 
 void RunRank(int rank, int ranks, const Neighbours& neighbours, const std::filesystem::path& store) {
   // As ftune pins its ranks.

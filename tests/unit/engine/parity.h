@@ -27,13 +27,14 @@ struct MeshPoint {
   bool sequence = false;
   int accumulation = 1;
   ScheduleSource schedule = {};
+  bool reshard_after_use = true;
 
   std::string Describe() const {
     std::string text = StrCat("tensor=", shape.tensor, ",data=", shape.data, ",zero=", zero,
                               ",sequence_parallel=", sequence, ",accumulation=", accumulation);
     if (shape.pipeline == 1) return text;
     return StrCat(text, ",pipeline=", shape.pipeline, ",schedule=", ToString(schedule.kind),
-                  ",virtual_stages=", schedule.chunks);
+                  ",virtual_stages=", schedule.chunks, ",reshard_after_forward=", reshard_after_use);
   }
 };
 
@@ -118,6 +119,9 @@ inline void OnRanks(const TinyOptions& model, const MeshPoint& point,
         TinyOptions options = model;
         options.sharding.zero = point.zero;
         options.schedule = point.schedule;
+        options.sharding.reshard_after_use = point.reshard_after_use;
+        // Norms and biases stay whole beside matrices that are shared out.
+        options.sharding.persistence_threshold = 100;
         const auto backend = MakeCpu();
         TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), point.sequence),
                             &mesh);
