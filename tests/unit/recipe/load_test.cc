@@ -260,7 +260,7 @@ TEST_CASE("wrong types") {
         "file; did "
         "you mean 1f1b?");
   CHECK(wrong("parallel", "stages", "8") ==
-        "found 8, expected auto or a list of block counts; put it in brackets: [8]");
+        "found 8, expected auto or a list of layer counts; put it in brackets: [8]");
   CHECK(wrong("memory", "activation_checkpointing", "0") ==
         "found 0, expected one of none, full, selective, or a whole number of 1 or more (every n-th block)");
   CHECK(wrong("checkpoint", "stop_after", "soon") ==
