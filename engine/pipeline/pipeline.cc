@@ -29,6 +29,21 @@ int StageOf(const Model& model, size_t number) {
   return -1;
 }
 
+// FNV-1a of all lists, and of where one ends.
+int64_t Fingerprint(const Schedule& schedule) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
+  for (const std::vector<Action>& actions : schedule.ranks) {
+    for (const Action& action : actions) {
+      add(static_cast<uint64_t>(action.kind));
+      add(static_cast<uint64_t>(action.stage));
+      add(static_cast<uint64_t>(action.microbatch));
+    }
+    add(actions.size());
+  }
+  return static_cast<int64_t>(hash >> 1);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(Mesh& mesh, const Model& model,
@@ -65,6 +80,7 @@ absl::StatusOr<const std::vector<Action>*> Pipeline::Actions(int microbatches) {
   schedule = DropBackward(std::move(schedule), first_backward_stage_);
   schedule = PlaceUnits(InsertTransfers(std::move(schedule)), units_);
   FTUNE_RETURN_IF_ERROR(CheckSchedule(schedule, first_backward_stage_).status());
+  fingerprint_ = alone() ? 0 : Fingerprint(schedule);
   actions_ = std::move(schedule.ranks[rank_]);
   planned_for_ = microbatches;
   return &actions_;

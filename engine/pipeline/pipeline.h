@@ -37,6 +37,9 @@ class Pipeline {
   // What this rank does in a step of so many microbatches: checked, and kept until the next step of another
   // number.
   absl::StatusOr<const std::vector<Action>*> Actions(int microbatches);
+  // A hash of what all ranks of the pipeline do in such a step, in which those of all ranks must agree. Not
+  // negative; 0 where this rank is alone.
+  int64_t fingerprint() const { return fingerprint_; }
 
   // With the rank of a stage that is not here; see StageLinks.
   Pending Send(Stream stream, const Tensor& tensor, int stage);
@@ -57,6 +60,7 @@ class Pipeline {
   StageLinks links_;
   int planned_for_ = -1;  // microbatches
   std::vector<Action> actions_;
+  int64_t fingerprint_ = 0;
 };
 
 }  // namespace ftune

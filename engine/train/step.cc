@@ -11,8 +11,8 @@
 namespace ftune {
 namespace {
 
-StepFacts FactsOf(const StepInput& input) {
-  return {input.step, input.trained_tokens, std::ssize(input.microbatches)};
+StepFacts FactsOf(const StepInput& input, const Pipeline& pipeline) {
+  return {input.step, input.trained_tokens, std::ssize(input.microbatches), pipeline.fingerprint()};
 }
 
 bool IsFinite(const StepOutput& output) {
@@ -63,8 +63,9 @@ absl::StatusOr<StepOutput> TrainStep::Run(const StepInput& input, const std::fun
 absl::StatusOr<StepOutput> TrainStep::RunWithBarrier(const StepInput& input,
                                                      const std::function<bool()>& stop) {
   StepOutput output = BeginOutput();
-  FTUNE_RETURN_IF_ERROR(agreement_.Agree(FactsOf(input)));
-  FTUNE_ASSIGN_OR_RETURN(output.completed, MakeGradients(input, output.loss_scale, [&] {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
+  FTUNE_RETURN_IF_ERROR(agreement_.Agree(FactsOf(input, runner_.pipeline())));
+  FTUNE_ASSIGN_OR_RETURN(output.completed, MakeGradients(input, *actions, output.loss_scale, [&] {
                            return shards_->AgreeOn(stop() ? 1 : 0) != 0;
                          }));
   if (!output.completed) return output;
@@ -86,8 +87,9 @@ absl::StatusOr<StepOutput> TrainStep::RunOptimistically(const StepInput& input,
                                                         const std::function<bool()>& stop) {
   StepOutput output = BeginOutput();
   if (std::exchange(stop_agreed_, false)) return output;
-  agreement_.Start(FactsOf(input), stop());
-  const absl::StatusOr<bool> made = MakeGradients(input, output.loss_scale, [] { return false; });
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
+  agreement_.Start(FactsOf(input, runner_.pipeline()), stop());
+  const absl::StatusOr<bool> made = MakeGradients(input, *actions, output.loss_scale, [] { return false; });
   if (!made.ok()) {
     // Ranks that are at different steps fail in many ways, of which this is the reason.
     FTUNE_RETURN_IF_ERROR(agreement_.Finish().status());
@@ -115,15 +117,17 @@ absl::StatusOr<StepOutput> TrainStep::RunOptimistically(const StepInput& input,
 
 StepOutput TrainStep::BeginOutput() const { return {.loss_scale = scaler_ ? scaler_->scale() : 1.0}; }
 
-absl::StatusOr<bool> TrainStep::MakeGradients(const StepInput& input, double loss_scale,
-                                              const std::function<bool()>& stop) {
+absl::StatusOr<const std::vector<Action>*> TrainStep::ActionsOf(const StepInput& input) {
+  return runner_.pipeline().Actions(static_cast<int>(input.microbatches.size()));
+}
+
+absl::StatusOr<bool> TrainStep::MakeGradients(const StepInput& input, const std::vector<Action>& actions,
+                                              double loss_scale, const std::function<bool()>& stop) {
   shards_->BeginStep();
   backend_.Zero(stream_, loss_);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions,
-                         runner_.pipeline().Actions(static_cast<int>(input.microbatches.size())));
   absl::Status prefetched;  // optimizer states, as backward goes from block to block
   const bool completed =
-      runner_.Run(*actions, input.microbatches,
+      runner_.Run(actions, input.microbatches,
                   {.seed = options_.seed,
                    .step = static_cast<uint64_t>(input.step),
                    .loss_scale = static_cast<float>(loss_scale / static_cast<double>(input.trained_tokens)),

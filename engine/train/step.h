@@ -80,8 +80,9 @@ class TrainStep {
   absl::StatusOr<StepOutput> RunOptimistically(const StepInput& input, const std::function<bool()>& stop);
   StepOutput BeginOutput() const;
   // Of the whole batch, where they are owned; false where `stop` says so.
-  absl::StatusOr<bool> MakeGradients(const StepInput& input, double loss_scale,
-                                     const std::function<bool()>& stop);
+  absl::StatusOr<const std::vector<Action>*> ActionsOf(const StepInput& input);
+  absl::StatusOr<bool> MakeGradients(const StepInput& input, const std::vector<Action>& actions,
+                                     double loss_scale, const std::function<bool()>& stop);
   // Adds up loss and squares over the ranks, which agree on what is finite, and tells the scaler.
   absl::Status Validate(const StepInput& input, StepOutput& output);
   // What takes the loss scale out of the gradients and clips them, by what is in sum_of_squares_.

@@ -15,7 +15,8 @@ struct NamedFact {
 };
 constexpr NamedFact kNamed[] = {{"the step", &StepFacts::step},
                                 {"the trained tokens of the global batch", &StepFacts::trained_tokens},
-                                {"the number of microbatches", &StepFacts::microbatches}};
+                                {"the number of microbatches", &StepFacts::microbatches},
+                                {"the pipeline's schedule (a hash of it)", &StepFacts::schedule}};
 
 }  // namespace
 

@@ -12,6 +12,7 @@ struct StepFacts {
   int64_t step = 0;
   int64_t trained_tokens = 0;
   int64_t microbatches = 0;
+  int64_t schedule = 0;  // a hash of what all ranks of the pipeline do
 };
 
 class StepAgreement {
@@ -30,7 +31,7 @@ class StepAgreement {
   absl::StatusOr<bool> Finish();
 
  private:
-  static constexpr size_t kFacts = 3;
+  static constexpr size_t kFacts = 4;
 
   Call Prepare(const StepFacts& facts, bool stop);
   absl::Status Compare() const;

@@ -55,15 +55,23 @@ bool WaitFor(int socket, short events, absl::Time deadline) {
 absl::Status Closed() { return absl::UnavailableError("the other end has closed the connection"); }
 absl::Status Late() { return absl::DeadlineExceededError("nothing came in time"); }
 
-// One try; an empty descriptor where nobody listens.
+// One try; an empty descriptor, and errno, where nobody answers.
 Descriptor TryConnect(const addrinfo& address, absl::Time deadline) {
   Descriptor socket = NewSocket(address.ai_family);
   if (!socket) return {};
   if (connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS || !WaitFor(socket.get(), POLLOUT, deadline)) return {};
+    if (errno != EINPROGRESS) return {};
+    if (!WaitFor(socket.get(), POLLOUT, deadline)) {
+      errno = ETIMEDOUT;
+      return {};
+    }
     int error = 0;
     socklen_t size = sizeof(error);
-    if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) return {};
+    if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+      socket = {};
+      errno = error;
+      return {};
+    }
   }
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -123,14 +131,18 @@ int PortOf(int socket) {
 
 }  // namespace
 
-absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::Time deadline) {
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::Time deadline,
+                                      bool may_start_later) {
   FTUNE_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
   const absl::Time start = absl::Now();
   while (true) {
+    bool refused = true;
     for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
       Descriptor socket = TryConnect(*address, deadline);
       if (socket) return socket;
+      refused = refused && errno == ECONNREFUSED;
     }
+    if (refused && !may_start_later) return absl::UnavailableError("nobody listens there any more");
     if (absl::Now() + kRetry >= deadline) break;
     absl::SleepFor(kRetry);
   }

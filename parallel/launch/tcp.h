@@ -12,8 +12,9 @@
 
 namespace ftune {
 
-// Tries again until `deadline`: who listens may start later.
-absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::Time deadline);
+// Tries again until `deadline`. Where nobody listens, who does may start later; if not, that is kUnavailable.
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, int port, absl::Time deadline,
+                                      bool may_start_later = true);
 
 struct TcpListener {
   Descriptor socket;

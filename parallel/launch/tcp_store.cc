@@ -63,7 +63,11 @@ absl::StatusOr<Descriptor> TcpStore::TakeConnection(absl::Time deadline) {
       return connection;
     }
   }
-  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, ConnectTcp(host_, port_, deadline));
+  const bool met = !server_address_.empty();
+  absl::StatusOr<Descriptor> connected = ConnectTcp(host_, port_, deadline, !met);
+  NoteClosed(connected.status());
+  if (absl::IsUnavailable(connected.status())) return Gone();
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, std::move(connected));
   std::string hello = NewRequest(Request::kValidate);
   AppendInteger(hello, tcp_store::kMagic);
   FTUNE_RETURN_IF_ERROR(Send(connection, hello, absl::Now() + kAnswerTime));
