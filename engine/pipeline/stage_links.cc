@@ -5,13 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/shard/arena.h"
 
 namespace ftune {
 namespace {
-
-Buffer BufferOf(Stream stream, const Tensor& tensor) {
-  return {tensor.bytes(), tensor.size(), tensor.dtype(), stream};
-}
 
 // Pairs of ranks in ascending order: every rank makes its groups in the same order.
 std::set<std::pair<int, int>> NeighboursOf(const ScheduleShape& shape) {
