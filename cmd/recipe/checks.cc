@@ -19,10 +19,10 @@ struct Rule {
   std::string hint;
 };
 
-// Whether parallel.virtual_stages may be above 1 and what it is.
+// Whether parallel.virtual_stages may be above 1 and what it is. A file is asked when it is read.
 bool HasStages(const ParallelSection& parallel) {
   const std::optional<ScheduleKind> kind = FindScheduleKind(parallel.schedule);
-  return kind && (ChunksOf(*kind) == 0 || ChunksOf(*kind) == parallel.virtual_stages);
+  return !kind || (ChunksOf(*kind) == 0 || ChunksOf(*kind) == parallel.virtual_stages);
 }
 
 bool AnySource(const std::vector<DataSource>& sources, bool (*holds)(const DataSource&)) {
@@ -238,9 +238,8 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) {
          return r.parallel.virtual_stages > 1 && r.parallel.pipeline != 1 && !HasStages(r.parallel);
        },
-       "this parallel.schedule has another number of stages a rank: 2 with zb-v, v-half and v-min, what the "
-       "file "
-       "says with a .csv file, any with interleaved, and 1 with the others",
+       "this parallel.schedule has another number of stages a rank: 2 with zb-v, v-half and v-min, any with "
+       "interleaved, and 1 with the others",
        "remove it, or choose interleaved"},
       {{"parallel.compression_ratio", "parallel.compression"},
        [](const Recipe& r) {

@@ -112,6 +112,13 @@ absl::StatusOr<ScheduleSource> SourceOf(const Recipe& recipe, int microbatches) 
                       .found = StrCat(schedule.shape.microbatches),
                       .expected = StrCat(microbatches, ", the recipe's train.gradient_accumulation_steps")});
   }
+  // 1, the default, leaves it to the file.
+  if (parallel.virtual_stages != 1 && parallel.virtual_stages != schedule.shape.chunks) {
+    return DataError({.file = parallel.schedule,
+                      .message = "the schedule has another number of stages a rank",
+                      .found = StrCat(schedule.shape.chunks),
+                      .expected = StrCat(parallel.virtual_stages, ", the recipe's parallel.virtual_stages")});
+  }
   return source;
 }
 

@@ -156,6 +156,10 @@ def test_plan(case):
     lines = (case.folder / "out.csv").read_text().splitlines()
     assert len(lines) == 2 and all(len(line.split(",")) == 2 * 3 * 4 for line in lines), lines
     assert "stage 3: " in done.stdout and re.search(r"a step takes [\d.]+ units.*% of the ranks' time is bubble", done.stdout), done.stdout
+    # The file is a schedule for the same recipe, with its stages a rank.
+    done = case.run("plan", recipe, *more, "again.csv", schedule("out.csv"), "parallel.virtual_stages=2")
+    assert done.returncode == 0, done.stderr
+    assert (case.folder / "again.csv").read_text().splitlines() == lines
     # Nothing trains in a frozen base but the adapter's own: hardly any W.
     done = case.run("plan", recipe, *more, "out.txt", "adapter.lora_r=4", "--json")
     stages = json.loads(done.stdout)["stages"]
@@ -172,7 +176,7 @@ def test_wrong_input(case):
     good = ["F0.0,F0.1,BW0.0,BW0.1", "F1.0,BW1.0,F1.1,BW1.1"]
     files = {"cycle": [good[0], "BW1.0,F1.0,F1.1,BW1.1"], "missing": [good[0], "F1.0,BW1.0,F1.1"],
              "rank": ["F0.0,F0.1,BW0.0,BW0.1,F1.0", "BW1.0,F1.1,BW1.1"], "lines": [good[0]],
-             "other": ["F0.0,BW0.0", "F1.0,BW1.0"], "word": [good[0].replace("F0.1", "X0.1"), good[1]]}
+             "other": ["F0.0,BW0.0", "F1.0,BW1.0"], "word": [good[0].replace("F0.1", "X0.1"), good[1]], "stages": good}
     for name, lines in files.items():
         (case.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     for code, more, says in (
@@ -196,7 +200,8 @@ def test_wrong_input(case):
             (4, [TWO, schedule("rank.csv")], ["rank.csv:1", "F1.0"]),
             (4, [TWO, schedule("lines.csv")], ["lines.csv", "1 lines", "expected 2"]),
             (4, [TWO, schedule("other.csv")], ["other.csv", "microbatches", "found 1", "expected 2"]),
-            (4, [TWO, schedule("word.csv")], ["word.csv:1", "field 2", "X0.1"])):
+            (4, [TWO, schedule("word.csv")], ["word.csv:1", "field 2", "X0.1"]),
+            (4, [TWO, schedule("stages.csv"), "parallel.virtual_stages=2"], ["stages.csv", "found 1", "expected 2", "parallel.virtual_stages"])):
         case.fails(code, "train", recipe, *common, *more, "--force", says=says)
     assert not (case.folder / "out" / "log.jsonl").exists()
 
