@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/scratch_folder.h"
 #include "base/strings.h"
@@ -53,11 +52,26 @@ std::vector<std::string> OneRank() {
           "train.eval_on_start=false"};
 }
 
+// At commas that are not within brackets.
+std::vector<std::string> SplitMesh(const std::string& mesh) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : mesh) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 // "tensor=2,zero=3" as overrides of a recipe.
 absl::StatusOr<std::vector<std::string>> MeshOverrides(const std::string& mesh) {
   std::vector<std::string> overrides;
   std::set<std::string> keys;
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(mesh, ','))) {
+  for (const std::string& part : SplitMesh(mesh)) {
     const size_t equals = part.find('=');
     const std::string key = StrCat("parallel.", part.substr(0, equals));
     if (equals == std::string::npos || RecipeKeys().Find(key) == nullptr) {

@@ -128,7 +128,8 @@ def test_words(case):
 
 def test_verify(case):
     recipe = parity_recipe(case, "llama")
-    meshes = ["pipeline=2", "pipeline=2,schedule=zb-h1", "pipeline=4", "pipeline=2,schedule=zb-v,tensor=2", "pipeline=2,data=2,zero=3"]
+    meshes = ["pipeline=2", "pipeline=2,schedule=zb-h1", "pipeline=4", "pipeline=2,schedule=zb-v,tensor=2",
+              "pipeline=2,data=2,zero=3", "pipeline=2,stages=[1,1]"]
     flags = [part for mesh in meshes for part in ("--mesh", mesh)]
     for more in ([], [ADAPTER]):
         done = case.run("verify", recipe, *flags, "train.micro_batch_size=2", *more, "--json")
