@@ -37,6 +37,8 @@ class ModelShards final : public BlockHooks {
   absl::Status AllocateGradients();
 
   Mesh& mesh() { return *mesh_; }
+  // How the data axis shares out what is here.
+  const DataGroups& groups() const { return groups_; }
   // What this rank has sent and called since it began.
   CommTraffic traffic() const;
   // The first error of any group: what all that was computed with them is worth.
