@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(),  paths.log(),   paths.dropped(),   paths.trace(),
-          paths.adapter(), paths.model(), paths.incomplete()};
+  return {paths.recipe(), paths.log(),         paths.dropped(),      paths.trace(),     paths.adapter(),
+          paths.model(),  paths.checkpoints(), paths.save_request(), paths.incomplete()};
 }
 
 absl::Status CannotMake(const fs::path& folder, const std::string& why) {
