@@ -130,7 +130,7 @@ def test_steps_ahead(case):
     meshes = [TWO, schedule("zb-h2")], [FOUR, schedule("zb-v")], [TWO, schedule("zb-v"), "parallel.tensor=2"], [TWO, schedule("zb-h2"), *ZERO3]
     check_same(case, recipe, meshes, NO_CLIPPING)
     waits = "to let stages update without waiting"
-    more = ["train.num_epochs=4", "data.val_set_size=3", "train.eval_steps=3"]
+    more = ["train.num_epochs=9", "train.max_steps=8", "data.val_set_size=3", "train.eval_steps=3"]
     train(case, recipe, "one", NO_CLIPPING, *more)
     for mesh in meshes:
         for clipping in ([NO_CLIPPING], []):
