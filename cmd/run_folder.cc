@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -44,7 +45,8 @@ absl::Status CannotMake(const fs::path& folder, const std::string& why) {
                      .hint = "choose another output_dir"});
 }
 
-constexpr std::string_view kIncomplete = ".incomplete";
+// Beginnings of names: of what was being written, and of a checkpoint that was being removed.
+constexpr std::array<std::string_view, 2> kUnfinished = {".incomplete", ".removing-"};
 constexpr std::string_view kAttempt = "attempt-";
 
 // By the folders of the ranks' logs, which an attempt that never got to its first step has too, and by the
@@ -138,7 +140,10 @@ absl::Status RunFolder::RemoveLeftOvers() {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(folder));
     for (const fs::path& entry : entries) {
       const std::string name = entry.filename().string();
-      if (name.starts_with(kIncomplete)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+      const auto begins = [&](std::string_view start) { return name.starts_with(start); };
+      if (std::any_of(kUnfinished.begin(), kUnfinished.end(), begins)) {
+        FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+      }
     }
   }
   return absl::OkStatus();

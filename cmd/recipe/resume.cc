@@ -254,8 +254,11 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
     const bool in_run = RecipeKeys().FindSection(name)->present(run);
     errors.push_back(refuse(name, in_run ? "nothing" : "the section", in_run ? "the section" : "nothing"));
   }
+  // The best loss so far, which decides when to stop, is one of the same evaluation data.
+  const bool stops_early = loaded.recipe.train.early_stopping_patience.has_value();
   for (const RecipeKey& key : RecipeKeys().keys()) {
-    if (key.on_resume == OnResume::kFree || Contains(only_in_one, key.section)) continue;
+    const bool fixed = key.on_resume == OnResume::kFixed || (stops_early && key.name == "data.eval");
+    if (!fixed || Contains(only_in_one, key.section)) continue;
     const std::string found = Shown(key, loaded.recipe), expected = Shown(key, run);
     if (found != expected) errors.push_back(refuse(key.name, found, expected));
   }
