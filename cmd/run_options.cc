@@ -225,9 +225,21 @@ std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& ste
 
 }  // namespace
 
+Environment EnvironmentHere(const std::optional<RankEnvironment>& launched) {
+  return {.cores = CpuCores(),
+          .has_cuda = false,
+          .ranks = launched ? launched->world_size : 0,
+          .ranks_per_host = launched ? launched->local_world_size : 0};
+}
+
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
                                         const std::optional<RankEnvironment>& launched) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(path, overrides));
+  FTUNE_RETURN_IF_ERROR(ResolveHere(loaded, launched));
+  return loaded;
+}
+
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched) {
   FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
   if (loaded.recipe.launch.kind == LaunchKind::kEnv && !launched) {
     ErrorDetail detail = loaded.At("launch.kind");
@@ -238,11 +250,7 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
     detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
     return UsageError(std::move(detail));
   }
-  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(),
-                                         .has_cuda = false,
-                                         .ranks = launched ? launched->world_size : 0,
-                                         .ranks_per_host = launched ? launched->local_world_size : 0}));
-  return loaded;
+  return Resolve(loaded, EnvironmentHere(launched));
 }
 
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {
