@@ -50,6 +50,12 @@ Manifest FullManifest() {
   return manifest;
 }
 
+// A new file: many file systems flush one that is overwritten.
+void PutManifest(const TempFolder& folder, const std::string& text) {
+  std::filesystem::remove(folder / kManifestName);
+  WriteBytes(folder / kManifestName, text);
+}
+
 // Reads every tensor: where a manifest was accepted, none of its slices may lead out of a file.
 absl::Status ReadAll(const std::filesystem::path& folder) {
   auto reader = CheckpointReader::Open(folder);
@@ -185,7 +191,7 @@ TEST_CASE("what is wrong with a manifest is said with the key") {
     } else {
       root[pointer] = mutation.value;
     }
-    WriteBytes(folder / kManifestName, root.dump());
+    PutManifest(folder, root.dump());
     const auto read = ReadManifest(folder.path());
     REQUIRE_MESSAGE(!read.ok(), mutation.pointer, " = ", mutation.value.dump());
     const std::string said(read.status().message());
@@ -220,7 +226,7 @@ TEST_CASE("no value in any place makes a manifest that leads astray") {
     for (const json& value : values) {
       json other = root;
       other[json::json_pointer(pointer)] = value;
-      WriteBytes(folder / kManifestName, other.dump());
+      PutManifest(folder, other.dump());
       const absl::Status status = ReadAll(folder.path());
       if (!status.ok()) {
         CHECK_MESSAGE(Contains(std::string(status.message()), folder.path().string()), pointer);
@@ -258,11 +264,11 @@ TEST_CASE("a manifest with bytes changed at random") {
           changed.insert(at, changed.substr(random.Below(changed.size()), random.Below(30)));
       }
     }
-    WriteBytes(folder / kManifestName, changed);
+    PutManifest(folder, changed);
     ReadAll(folder.path()).IgnoreError();  // neither a crash nor a read outside of a file
   }
   for (size_t bytes = 0; bytes + 1 < text.size(); bytes += 7) {
-    WriteBytes(folder / kManifestName, text.substr(0, bytes));
+    PutManifest(folder, text.substr(0, bytes));
     REQUIRE_FALSE(ReadManifest(folder.path()).ok());
   }
 }
@@ -272,7 +278,7 @@ TEST_CASE("a key that stands twice is an error") {
   WriteCheckpoint(folder.path(), 9, SomeTensors(), FullManifest());
   std::string text = ReadBytes(folder / kManifestName);
   text.insert(1, "\"step\": 9,");
-  WriteBytes(folder / kManifestName, text);
+  PutManifest(folder, text);
   CHECK(NotSaid(ReadManifest(folder.path()).status(), "step", "twice") == "");
 }
 
