@@ -6,16 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
-#include "data/loader/data_position.h"
 #include "engine/checkpoint/region.h"
-#include "engine/train/loss_scaler.h"
+#include "engine/train/trainer_state.h"
 
 namespace ftune {
 
@@ -40,19 +38,6 @@ struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
   uint64_t xxh3 = 0;  // XXH3, 64 bits, of all bytes
-};
-
-// What training goes on from, beside tensors.
-struct TrainerState {
-  DataPosition position;  // of the first batch that was not trained on; its step is the checkpoint's
-  int64_t updates = 0;    // of the optimizer: skipped steps do not count
-  int64_t skipped = 0;    // steps whose gradients overflowed
-  double epoch = 0.0;     // times through the data
-  std::optional<LossScaler::State> loss_scale;
-  std::optional<double> loss, eval_loss;  // the last ones
-  std::optional<double> best_loss;        // of all evaluations
-  int64_t best_step = 0;
-  int64_t worse_in_a_row = 0;  // evaluations since the best one
 };
 
 struct Manifest {

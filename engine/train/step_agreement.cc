@@ -1,10 +1,11 @@
 #include "engine/train/step_agreement.h"
 
+#include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/comm/gather_records.h"
 
 namespace ftune {
 namespace {
@@ -17,51 +18,32 @@ constexpr NamedFact kNamed[] = {{"the step", &StepFacts::step},
                                 {"the trained tokens of the global batch", &StepFacts::trained_tokens},
                                 {"the number of microbatches", &StepFacts::microbatches},
                                 {"the pipeline's schedule (a hash of it)", &StepFacts::schedule}};
+static_assert(sizeof(StepFacts) == std::size(kNamed) * sizeof(int64_t), "each fact has a name");
 
 }  // namespace
 
-Call StepAgreement::Prepare(const StepFacts& facts, bool stop) {
-  static_assert(std::size(kNamed) == kFacts);
-  own_ = facts;
-  for (size_t i = 0; i < kFacts; ++i) {
-    extremes_[2 * i] = facts.*kNamed[i].value;
-    extremes_[2 * i + 1] = -(facts.*kNamed[i].value);
-  }
-  extremes_.back() = stop ? 1 : 0;
-  return Call::AllReduce(
-      {reinterpret_cast<std::byte*>(extremes_.data()), std::ssize(extremes_), DType::kI64, stream_},
-      ReduceOp::kMax);
-}
-
-absl::Status StepAgreement::Compare() const {
-  for (size_t i = 0; i < kFacts; ++i) {
-    const int64_t greatest = extremes_[2 * i], least = -extremes_[2 * i + 1];
-    if (greatest == least) continue;
+absl::Status CheckSame(const std::vector<StepFacts>& facts, int rank) {
+  for (const NamedFact& fact : kNamed) {
+    const auto by_value = [&](const StepFacts& a, const StepFacts& b) {
+      return a.*fact.value < b.*fact.value;
+    };
+    const auto [least, greatest] = std::minmax_element(facts.begin(), facts.end(), by_value);
+    if ((*least).*fact.value == (*greatest).*fact.value) continue;
     return UserError(ExitCode::kRankFailed,
-                     {.key = StrCat("step ", own_.step),
-                      .message = StrCat("the ranks differ in ", kNamed[i].name),
-                      .found = StrCat("from ", least, " to ", greatest, "; ", own_.*kNamed[i].value,
-                                      " on rank ", world_.rank()),
+                     {.key = StrCat("step ", facts[rank].step),
+                      .message = StrCat("the ranks differ in ", fact.name),
+                      .found = StrCat("from ", (*least).*fact.value, " to ", (*greatest).*fact.value, "; ",
+                                      facts[rank].*fact.value, " on rank ", rank),
                       .expected = "the same on all",
                       .hint = "all ranks must be given the same recipe and the same data"});
   }
   return absl::OkStatus();
 }
 
-absl::Status StepAgreement::Agree(const StepFacts& facts) {
-  FTUNE_RETURN_IF_ERROR(world_.Run(Prepare(facts, false)));
-  return Compare();
-}
-
-void StepAgreement::Start(const StepFacts& facts, bool stop) {
-  pending_.Wait().IgnoreError();
-  pending_ = world_.Start(Prepare(facts, stop));
-}
-
-absl::StatusOr<bool> StepAgreement::Finish() {
-  FTUNE_RETURN_IF_ERROR(std::exchange(pending_, {}).Wait());
-  FTUNE_RETURN_IF_ERROR(Compare());
-  return extremes_.back() != 0;
+absl::Status AgreeOnFacts(Communicator& world, Stream stream, const StepFacts& own) {
+  std::vector<StepFacts> facts;
+  FTUNE_RETURN_IF_ERROR(world.Run(GatherRecords(world, own, stream, facts)));
+  return CheckSame(facts, world.rank());
 }
 
 }  // namespace ftune

@@ -1,9 +1,9 @@
-// Whether all ranks are at the same step, with the same facts of it, and whether one of them is to stop.
+// Whether all ranks are at the same step, with the same facts of it.
 #pragma once
 
-#include <array>
+#include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "parallel/comm/communicator.h"
 
 namespace ftune {
@@ -15,33 +15,10 @@ struct StepFacts {
   int64_t schedule = 0;  // a hash of what all ranks of the pipeline do
 };
 
-class StepAgreement {
- public:
-  // `world` outlives it.
-  StepAgreement(Communicator& world, Stream stream) : world_(world), stream_(stream) {}
-  ~StepAgreement() { pending_.Wait().IgnoreError(); }
-  StepAgreement(const StepAgreement&) = delete;
-  StepAgreement& operator=(const StepAgreement&) = delete;
+// `facts` are those of all ranks, in order: an error where they are not all the same. `rank` is this one.
+absl::Status CheckSame(const std::vector<StepFacts>& facts, int rank);
 
-  // Waits. An error where the ranks' facts differ, or of the world.
-  absl::Status Agree(const StepFacts& facts);
-
-  // The same while something else is computed. Finish waits; true where any rank is to stop.
-  void Start(const StepFacts& facts, bool stop);
-  absl::StatusOr<bool> Finish();
-
- private:
-  static constexpr size_t kFacts = 4;
-
-  Call Prepare(const StepFacts& facts, bool stop);
-  absl::Status Compare() const;
-
-  Communicator& world_;
-  Stream stream_;
-  StepFacts own_;
-  // The greatest of each fact, and of its opposite; then of who is to stop.
-  std::array<int64_t, 2 * kFacts + 1> extremes_{};
-  Pending pending_;
-};
+// Waits for all ranks. An error where their facts differ, or of the world.
+absl::Status AgreeOnFacts(Communicator& world, Stream stream, const StepFacts& own);
 
 }  // namespace ftune

@@ -80,7 +80,7 @@ Weighed Weigh(const TinyOptions& options, int ranks, const std::vector<Batch>& m
         *backend, std::make_unique<ModelWork>(*backend, Stream(), *trainer.model, RecomputePolicy(),
                                               trainer.pipeline->first_trainable()));
     const WeighingWork& scales = *work;
-    Runner runner(*backend, Stream(), *trainer.model, *trainer.pipeline, std::move(work));
+    Runner runner(*backend, Stream(), *trainer.model, {}, trainer.pipeline.get(), std::move(work));
     const Tensor loss = backend->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     backend->Zero(Stream(), loss);
     trainer.shards->BeginStep();
@@ -90,6 +90,7 @@ Weighed Weigh(const TinyOptions& options, int ranks, const std::vector<Batch>& m
     backend->ledger().ResetPeak();
     CHECK(runner.Run(**actions, microbatches, {.step = 1, .loss_scale = 0.01f, .loss = loss},
                      [] { return false; }));
+    runner.FinishSends();
     CHECK(Activations(*backend) == 0);
     const std::lock_guard lock(mutex);
     weighed.peaks[mesh.rank()] = backend->ledger().peak()[Category::kActivations];

@@ -211,7 +211,7 @@ NamedGradients StagedGradients(const TinyOptions& options, const std::vector<Bat
                                     trainer.pipeline->first_trainable()),
         confused);
     const ConfusedWork& counts = *work;
-    Runner runner(*backend, Stream(), *trainer.model, *trainer.pipeline, std::move(work));
+    Runner runner(*backend, Stream(), *trainer.model, {}, trainer.pipeline.get(), std::move(work));
     const Tensor loss = backend->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     backend->Zero(Stream(), loss);
     trainer.shards->BeginStep();
