@@ -61,7 +61,6 @@ class RankRun {
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
   absl::Status PrepareFolder();
-  void NameBase();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();

@@ -59,7 +59,8 @@ class LocalMatrix {
 
 bool Meet(const Region& a, const Region& b) {
   for (size_t d = 0; d < a.size.size(); ++d) {
-    if (Intersect(FlatRange{a.begin[d], a.size[d]}, FlatRange{b.begin[d], b.size[d]}).count == 0) return false;
+    if (Intersect(FlatRange{a.begin[d], a.size[d]}, FlatRange{b.begin[d], b.size[d]}).count == 0)
+      return false;
   }
   return true;
 }
@@ -85,9 +86,8 @@ std::optional<std::string> OverlapOf(const std::vector<Region>& regions) {
   std::stable_sort(order.begin(), order.end(),
                    [d](const Region* a, const Region* b) { return a->begin[d] < b->begin[d]; });
   for (const Region* region : order) {
-    std::erase_if(open, [&](const Region* before) {
-      return before->begin[d] + before->size[d] <= region->begin[d];
-    });
+    std::erase_if(
+        open, [&](const Region* before) { return before->begin[d] + before->size[d] <= region->begin[d]; });
     for (const Region* before : open) {
       if (Meet(*before, *region)) return StrCat(before->Describe(), " and ", region->Describe(), " overlap");
     }
