@@ -13,6 +13,7 @@
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
+#include "cmd/recipe/resume.h"
 #include "cmd/run_folder.h"
 #include "engine/adapter/module_pattern.h"
 #include "engine/checkpoint/checkpoint_weights.h"
@@ -153,7 +154,7 @@ absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const Checkp
     return NeedsAdapter(loaded, "the checkpoint of an adapter", "the checkpoint of a model");
   }
   const std::string file = (checkpoint.folder / kManifestName).string();
-  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRecipeText(weights->manifest().recipe, file));
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(weights->manifest().recipe, file));
   if (!made.recipe.adapter) {
     return DataError({.file = file,
                       .key = "recipe",
@@ -263,9 +264,21 @@ std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& ste
 
 }  // namespace
 
+Environment EnvironmentHere(const std::optional<RankEnvironment>& launched) {
+  return {.cores = CpuCores(),
+          .has_cuda = false,
+          .ranks = launched ? launched->world_size : 0,
+          .ranks_per_host = launched ? launched->local_world_size : 0};
+}
+
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
                                         const std::optional<RankEnvironment>& launched) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(path, overrides));
+  FTUNE_RETURN_IF_ERROR(ResolveHere(loaded, launched));
+  return loaded;
+}
+
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched) {
   FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
   if (loaded.recipe.launch.kind == LaunchKind::kEnv && !launched) {
     ErrorDetail detail = loaded.At("launch.kind");
@@ -276,11 +289,7 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
     detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
     return UsageError(std::move(detail));
   }
-  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(),
-                                         .has_cuda = false,
-                                         .ranks = launched ? launched->world_size : 0,
-                                         .ranks_per_host = launched ? launched->local_world_size : 0}));
-  return loaded;
+  return Resolve(loaded, EnvironmentHere(launched));
 }
 
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/hub/hub_reporter.h"
 #include "cmd/recipe/load.h"
+#include "cmd/recipe/resolve.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/loader/streamed_batches.h"
@@ -27,6 +28,10 @@ namespace ftune {
 // process was started as a rank, if it was.
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
                                         const std::optional<RankEnvironment>& launched = std::nullopt);
+
+// The same of a recipe that was read.
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched);
+Environment EnvironmentHere(const std::optional<RankEnvironment>& launched);
 
 // Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/recipe/resume.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 #include "engine/checkpoint/checkpoint_weights.h"
@@ -30,7 +31,7 @@ absl::StatusOr<CheckpointModel> OpenCheckpointModel(const CheckpointEntry& check
   if (weights->tensors().empty()) {
     return DataError({.file = file, .key = "values", .message = "the checkpoint has no trained parameter"});
   }
-  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipeText(weights->manifest().recipe, file));
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRunRecipe(weights->manifest().recipe, file));
   if (!options.base.empty()) {
     loaded.recipe.model.path = options.base;
     loaded.recipe.model.revision.reset();

@@ -14,9 +14,11 @@
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
 #include "cmd/train/rank_trace.h"
+#include "cmd/train/resume_run.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
+#include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -110,7 +112,7 @@ absl::StatusOr<CommandResult> RankRun::Run() {
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
-  if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
+  FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
@@ -177,12 +179,39 @@ absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
 }
 
 absl::Status RankRun::PrepareFolder() {
+  if (leads()) FTUNE_RETURN_IF_ERROR(TakeFolder());
+  const bool may_resume = !options_.run.empty() || options_.resume_if_begun;
+  return may_resume ? ShareResumePoint(mesh_->world(), paths(), options_.resume) : absl::OkStatus();
+}
+
+absl::Status RankRun::TakeFolder() {
   if (start_.supervised) {
-    folder_.emplace(RunFolder::Adopt(paths().folder));
+    folder_.emplace(RunFolder::Adopt(paths().folder, options_.orders.attempt));
+    options_.resume.reset();
+    if (options_.orders.resume) options_.resume = ResumePointOf(paths(), *options_.orders.resume);
+    return absl::OkStatus();
+  }
+  if (options_.resume) {
+    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
+    folder_.emplace(std::move(taken.folder));
+    options_.resume = std::move(taken.point);
     return absl::OkStatus();
   }
   FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(paths().folder, options_.force));
   folder_.emplace(std::move(created));
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::BeginLog() {
+  if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
+  // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
+  FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
+  if (!options_.resume) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> later,
+                         SetAsideAfter(paths().checkpoints(), options_.resume->step, folder_->attempt()));
+  if (later.empty()) return absl::OkStatus();
+  progress_.Say(StrCat("checkpoints of a later step are set aside as superseded-", folder_->attempt(),
+                       "-step-…: ", StrJoin(later, ", ")));
   return absl::OkStatus();
 }
 
@@ -304,16 +333,15 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   StreamedData* const stream = data_->stream();
   FTUNE_ASSIGN_OR_RETURN(const ParameterCounts parameters, CountParameters(*model_.model, *mesh_));
   if (leads()) {
-    FTUNE_RETURN_IF_ERROR(folder_->Clear());
-    // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
-    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
-    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(recipe())));
+    FTUNE_RETURN_IF_ERROR(BeginLog());
+    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
     nlohmann::ordered_json facts =
         StartFacts(parameters, data_->steps().total, backend_->ledger().current(), mesh_->shape());
     facts.update(data_->Facts());
-    log_->Start(facts);
+    if (options_.resume) facts["resumed_from"] = options_.resume->step;
+    log_->Start(options_.resume ? options_.resume->step : 0, facts);
     if (stream != nullptr) FTUNE_RETURN_IF_ERROR(stream->ListDropped(paths().dropped()));
   }
   RunObserver observer(log_.get(), progress_);
@@ -400,11 +428,10 @@ void RankRun::SayEnd(const TrainSummary& summary) {
     progress_.Say(StrCat("done: ", saved_.string()));
     return;
   }
-  progress_.Say(absl::StrFormat(
-      "stopped by %s after step %d of %d; saved %s\nto go on from there: ftune train %s model.init_from=%s "
-      "output_dir=NEW",
-      stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total, saved_.string(),
-      options_.recipe, saved_.string()));
+  progress_.Say(
+      absl::StrFormat("stopped by %s after step %d of %d; saved %s\nto go on from there: ftune resume %s",
+                      stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total,
+                      saved_.string(), paths().folder.string()));
 }
 
 absl::StatusOr<CommandResult> RankRun::Verify() {

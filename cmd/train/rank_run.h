@@ -60,7 +60,11 @@ class RankRun {
   absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
+  // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
   absl::Status PrepareFolder();
+  absl::Status TakeFolder();
+  // What the run writes before its first step. Nothing that a run which goes on has written is removed.
+  absl::Status BeginLog();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();
@@ -78,7 +82,7 @@ class RankRun {
   absl::StatusOr<CommandResult> TestLearningRates();
   absl::StatusOr<CommandResult> Verify();
 
-  const TrainOptions& options_;
+  TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
   RankStart start_;
   LoadedRecipe loaded_;
