@@ -231,12 +231,7 @@ absl::Status RankRun::PrepareData() {
                                  .sharding = ToShardOptions(recipe().parallel),
                                  .optimizer = ToOptimizerOptions(recipe())};
   }
-  const RunData& data = data_->run();
-  if (data.added) {
-    model_plan_.options.growth = {
-        .rows = data.added->rows(), .known = data.added->known, .ids = data.added->ids};
-    model_plan_.options.tokenizer_folder = data.tokenizer_folder->path();
-  }
+  TakeAddedTokens(data_->run(), model_plan_.options);
   if (mesh_->shape().pipeline > 1) FTUNE_RETURN_IF_ERROR(PlanStagesOfRanks());
   return absl::OkStatus();
 }
@@ -259,7 +254,7 @@ absl::Status RankRun::PrepareModel() {
   backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
-  NameBase();
+  NameBase(recipe(), model_plan_, model_.files);
   WarnOfUnevenShares();
   FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model, mesh_->world()));
   FTUNE_RETURN_IF_ERROR(CheckTiedStaysEqual(loaded_, *model_.model));
@@ -288,14 +283,6 @@ absl::Status RankRun::PrepareModel() {
                                           {.zero = static_cast<int>(recipe().parallel.zero),
                                            .keep_for_step = !recipe().parallel.reshard_after_forward}));
   return absl::OkStatus();
-}
-
-// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
-void RankRun::NameBase() {
-  const ModelSection& model = recipe().model;
-  if (model_plan_.model_path != model.here || model.path == model.here) return;
-  model_.files.name = model.path;
-  model_.files.revision = model.revision.value_or("");
 }
 
 absl::Status RankRun::MakeOptimizer() {

@@ -66,7 +66,6 @@ class RankRun {
   absl::Status TakeFolder();
   // What the run writes before its first step. Nothing that a run which goes on has written is removed.
   absl::Status BeginLog();
-  void NameBase();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();

@@ -38,7 +38,7 @@ std::optional<int64_t> StepOfName(const std::string& name) {
   int64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stop != end || CheckpointName(step) != name) return std::nullopt;
+  if (error != std::errc() || stop != end || step < 0 || CheckpointName(step) != name) return std::nullopt;
   return step;
 }
 

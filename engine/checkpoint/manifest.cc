@@ -50,8 +50,10 @@ class ManifestReader {
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
     FTUNE_ASSIGN_OR_RETURN(manifest.recipe, RequiredField<std::string>(root, "recipe", file_));
     FTUNE_ASSIGN_OR_RETURN(manifest.model, RequiredField<std::string>(root, "model", file_));
-    FTUNE_ASSIGN_OR_RETURN(const int64_t seed, Count(root, "seed"));
-    manifest.seed = static_cast<uint64_t>(seed);
+    const auto seed = root.find("seed");
+    if (seed == root.end() || !seed->is_number_unsigned())
+      return Bad("seed", seed == root.end() ? "nothing" : Excerpt(*seed), "a whole number, 0 or more");
+    manifest.seed = seed->get<uint64_t>();
     FTUNE_ASSIGN_OR_RETURN(const json* state, Object(root, "state"));
     FTUNE_ASSIGN_OR_RETURN(manifest.state, ReadState(*state));
     if (manifest.state.position.step != manifest.step)
