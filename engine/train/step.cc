@@ -7,13 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/loader/batch_hash.h"
 
 namespace ftune {
 namespace {
-
-StepFacts FactsOf(const StepInput& input, const Pipeline& pipeline) {
-  return {input.step, input.trained_tokens, std::ssize(input.microbatches), pipeline.fingerprint()};
-}
 
 bool IsFinite(const StepOutput& output) {
   return std::isfinite(output.loss) && std::isfinite(output.grad_norm);
@@ -31,7 +28,7 @@ TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& o
       shards_(shards != nullptr ? shards : own_shards_.get()),
       runner_(backend, stream, model, options.recompute, pipeline),
       scaler_(options.loss_scaler ? std::optional<LossScaler>(*options.loss_scaler) : std::nullopt),
-      agreement_(shards_->mesh().world(), stream),
+      agreement_(shards_->mesh(), stream),
       loss_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       sum_of_squares_(backend.Allocate(DType::kF64, 1, 1, Category::kBuffers)),
       gradient_scale_(backend.Allocate(1, 1, Category::kBuffers)) {
@@ -64,7 +61,7 @@ absl::StatusOr<StepOutput> TrainStep::RunWithBarrier(const StepInput& input,
                                                      const std::function<bool()>& stop) {
   StepOutput output = BeginOutput();
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
-  FTUNE_RETURN_IF_ERROR(agreement_.Agree(FactsOf(input, runner_.pipeline())));
+  FTUNE_RETURN_IF_ERROR(agreement_.Agree(FactsOf(input)));
   FTUNE_ASSIGN_OR_RETURN(output.completed, MakeGradients(input, *actions, output.loss_scale, [&] {
                            return shards_->AgreeOn(stop() ? 1 : 0) != 0;
                          }));
@@ -88,7 +85,7 @@ absl::StatusOr<StepOutput> TrainStep::RunOptimistically(const StepInput& input,
   StepOutput output = BeginOutput();
   if (std::exchange(stop_agreed_, false)) return output;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
-  agreement_.Start(FactsOf(input, runner_.pipeline()), stop());
+  agreement_.Start(FactsOf(input), stop());
   const absl::StatusOr<bool> made = MakeGradients(input, *actions, output.loss_scale, [] { return false; });
   if (!made.ok()) {
     // Ranks that are at different steps fail in many ways, of which this is the reason.
@@ -113,6 +110,14 @@ absl::StatusOr<StepOutput> TrainStep::RunOptimistically(const StepInput& input,
   FTUNE_RETURN_IF_ERROR(valid);
   stop_agreed_ = *stopping;
   return output;
+}
+
+StepFacts TrainStep::FactsOf(const StepInput& input) const {
+  return {.step = input.step,
+          .trained_tokens = input.trained_tokens,
+          .microbatches = std::ssize(input.microbatches),
+          .schedule = runner_.pipeline().fingerprint(),
+          .batch_hash = agreement_.compares_batches() ? HashOf(input.microbatches) : 0};
 }
 
 StepOutput TrainStep::BeginOutput() const { return {.loss_scale = scaler_ ? scaler_->scale() : 1.0}; }
