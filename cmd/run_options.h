@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/hub/hub_reporter.h"
+#include "cmd/hub/model_files.h"
 #include "cmd/recipe/load.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
@@ -47,8 +48,10 @@ struct ModelPlan {
   std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
-// Models of the hub are looked up, and downloaded if need be: ModelSection::here is filled in.
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter);
+// Models of the hub are looked up, and the parts of model.path that are wanted are downloaded if need be:
+// ModelSection::here is filled in.
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter,
+                                      ModelParts parts = ModelParts::kAll);
 
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);
