@@ -37,6 +37,23 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
+// For each rank of the world the sum of `values`, which are by rank, over its group on the axis, or over its
+// neighbours there, `neighbours` of them (0: all): what an all-reduce gives, to the bit.
+template <class T>
+std::vector<T> SumOverAxis(const MeshShape& shape, MeshAxis axis, const std::vector<T>& values,
+                           int neighbours = 0) {
+  std::vector<T> sums;
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const std::vector<int> group = shape.GroupOf(rank, axis);
+    const int count = neighbours == 0 ? static_cast<int>(group.size()) : neighbours;
+    const auto first = group.begin() + shape.Coordinate(rank, axis) / count * count;
+    T sum = values[*first];
+    for (auto member = first + 1; member != first + count; ++member) sum += values[*member];
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
 // A rank's communicators.
 class Mesh {
  public:

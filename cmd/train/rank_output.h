@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/report/screen.h"
-#include "parallel/comm/descriptor.h"
+#include "base/descriptor.h"
 
 namespace ftune {
 

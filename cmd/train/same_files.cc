@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "base/xxh3_stream.h"
 #include "data/source/dataset_fingerprint.h"
-#include "data/store/xxh3_stream.h"
 #include "engine/format/model_fingerprint.h"
 #include "parallel/comm/gather_text.h"
 #include "parallel/schedule/csv.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {

@@ -37,6 +37,11 @@ absl::StatusOr<std::optional<StepBatches>> Prefetcher::Next(const std::function<
   return step;
 }
 
+bool Prefetcher::Ready() {
+  const std::lock_guard lock(mutex_);
+  return !ready_.empty();
+}
+
 void Prefetcher::Fill() {
   for (;;) {
     {

@@ -28,6 +28,8 @@ class Prefetcher {
   // Waits for the next batch. Nothing at the end of the data, and soon after `stop` says true while there is
   // none. An error of the source comes behind the batches that were made before it.
   absl::StatusOr<std::optional<StepBatches>> Next(const std::function<bool()>& stop);
+  // Whether there is a batch already; where there is not, there may be none.
+  bool Ready();
 
  private:
   void Fill();

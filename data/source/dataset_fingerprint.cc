@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {

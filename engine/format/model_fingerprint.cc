@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 #include "engine/format/hf_model.h"
 #include "engine/format/peft.h"
 #include "engine/format/weight_source.h"

@@ -18,25 +18,18 @@ struct Runner::Step {
 };
 
 Runner::Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
-               Pipeline* pipeline)
+               Pipeline* pipeline, std::unique_ptr<StageWork> work)
     : backend_(backend),
       stream_(stream),
       model_(model),
       own_pipeline_(pipeline != nullptr ? nullptr : Pipeline::Single(model)),
       pipeline_(pipeline != nullptr ? pipeline : own_pipeline_.get()),
-      work_(std::make_unique<ModelWork>(backend, stream, model, recompute, pipeline_->first_trainable())),
+      work_(work ? std::move(work)
+                 : std::make_unique<ModelWork>(backend, stream, model, recompute,
+                                               pipeline_->first_trainable())),
       evaluation_(backend, stream, model, *pipeline_, *work_) {
   model_.set_keep(recompute.mode == RecomputePolicy::Mode::kSelective ? Keep::kProducts : Keep::kAll);
 }
-
-Runner::Runner(Backend& backend, Stream stream, Model& model, Pipeline& pipeline,
-               std::unique_ptr<StageWork> work)
-    : backend_(backend),
-      stream_(stream),
-      model_(model),
-      pipeline_(&pipeline),
-      work_(std::move(work)),
-      evaluation_(backend, stream, model, pipeline, *work_) {}
 
 bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
                  const StepCoordinates& coordinates, const std::function<bool()>& stop,
@@ -58,7 +51,6 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
     sent_.Release();
     if (failed()) return false;
   }
-  sent_.Wait();
   return !failed();
 }
 

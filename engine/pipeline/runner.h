@@ -30,18 +30,20 @@ struct StepCoordinates {
 class Runner {
  public:
   // `model` and `pipeline`, the rank's place where the model is not whole, outlive the runner; the model has
-  // its gradients allocated.
+  // its gradients allocated. `work` does what actions are; none: the model does.
   Runner(Backend& backend, Stream stream, Model& model, const RecomputePolicy& recompute,
-         Pipeline* pipeline = nullptr);
-  // With another work than the model's.
-  Runner(Backend& backend, Stream stream, Model& model, Pipeline& pipeline, std::unique_ptr<StageWork> work);
+         Pipeline* pipeline = nullptr, std::unique_ptr<StageWork> work = nullptr);
 
   // Runs all actions, or none or, on one rank, those up to the end of a microbatch, where stop() says so, or
   // those up to a failure; returns whether all ran. Gradients are added to what is there. `before_block` is
-  // called before each block's backward. All ranks call stop() alike.
+  // called before each block's backward. All ranks call stop() alike. What was sent last may still be on its
+  // way.
   bool Run(const std::vector<Action>& actions, const std::vector<Batch>& microbatches,
            const StepCoordinates& coordinates, const std::function<bool()>& stop,
            const std::function<void()>& before_block = nullptr);
+
+  // Until all that was sent has left, and its memory is free.
+  void FinishSends() { sent_.Wait(); }
 
   // Adds the token losses of `batch` to `loss`, without gradients, on the ranks that have the head.
   void Evaluate(const Batch& batch, const Tensor& loss);

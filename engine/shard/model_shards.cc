@@ -122,6 +122,17 @@ void ModelShards::SumOverBatch(const Tensor& value) {
   mesh_->axis(MeshAxis::kPipeline).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
 }
 
+std::vector<double> ModelShards::SumOverShards(const std::vector<double>& of_ranks) const {
+  const MeshShape& shape = mesh_->shape();
+  const std::vector<double> sums = SumOverAxis(shape, MeshAxis::kData, of_ranks, groups_.shards().size());
+  return SumOverAxis(shape, MeshAxis::kPipeline, SumOverAxis(shape, MeshAxis::kTensor, sums));
+}
+
+std::vector<double> ModelShards::SumOverBatch(const std::vector<double>& of_ranks) const {
+  const MeshShape& shape = mesh_->shape();
+  return SumOverAxis(shape, MeshAxis::kPipeline, SumOverAxis(shape, MeshAxis::kData, of_ranks));
+}
+
 int64_t ModelShards::AgreeOn(int64_t value) {
   return mesh_->world().AllReduce(value, ReduceOp::kMax).value_or(value);
 }

@@ -37,10 +37,14 @@ class ModelShards final : public BlockHooks {
   absl::Status AllocateGradients();
 
   Mesh& mesh() { return *mesh_; }
+  // How the data axis shares out what is here.
+  const DataGroups& groups() const { return groups_; }
   // What this rank has sent and called since it began.
   CommTraffic traffic() const;
   // The first error of any group: what all that was computed with them is worth.
   absl::Status status() const;
+  // Whether sums of gradients depend on what those of earlier steps rounded away.
+  bool compresses() const { return gradients_->compresses(); }
 
   // A step: gradients are zero; then the model's blocks run; then the gradients' sums are where this rank
   // owns them; then, once it has updated what it owns, all have the new values.
@@ -57,6 +61,9 @@ class ModelShards final : public BlockHooks {
   // batch's loss.
   void SumOverShards(const Tensor& value);
   void SumOverBatch(const Tensor& value);
+  // The same sums where all ranks know what each of the world has: what they are on each.
+  std::vector<double> SumOverShards(const std::vector<double>& of_ranks) const;
+  std::vector<double> SumOverBatch(const std::vector<double>& of_ranks) const;
   // The greatest that any rank of the world says; this rank's own where a group has failed.
   int64_t AgreeOn(int64_t value);
 

@@ -37,6 +37,8 @@ class ShardedGradients {
   // Gives the model's stores their memory, unless one rank has all and they have it. Called by all ranks.
   absl::Status Allocate();
 
+  bool compresses() const { return compressed_.has_value(); }
+
   // All zero.
   void BeginStep();
   // As in BlockHooks, without borrowing.

@@ -12,24 +12,6 @@
 namespace ftune {
 namespace {
 
-// Over a group's ranks; where it has failed, which the next step finds, this rank's own.
-template <class T>
-T SumOver(Communicator& group, T value) {
-  const absl::StatusOr<T> sum = group.AllReduce(value);
-  return sum.ok() ? *sum : value;
-}
-
-// That of the rank which needs most, and which that is.
-MemoryUse LargestOver(Communicator& world, const MemoryUse& own, int& rank) {
-  const int64_t greatest = world.AllReduce(own.total(), ReduceOp::kMax).value_or(own.total());
-  const int64_t claim = own.total() == greatest ? world.rank() : world.size();
-  rank = static_cast<int>(-world.AllReduce(-claim, ReduceOp::kMax).value_or(-world.rank()));
-  MemoryUse largest = own;
-  const Buffer buffer = {reinterpret_cast<std::byte*>(largest.bytes.data()), kCategories, DType::kI64, {}};
-  world.Run(Call::Broadcast(buffer, rank)).IgnoreError();
-  return largest;
-}
-
 absl::Status NotFinite(int64_t step, const StepOutput& output, double learning_rate) {
   return UserError(
       ExitCode::kNotFinite,
@@ -80,6 +62,7 @@ absl::StatusOr<std::optional<StepBatches>> Trainer::NextBatches(Prefetcher& pref
                                                                 const std::function<bool()>& stop,
                                                                 TrainSummary& summary) {
   FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
+  if (all_have_next_) return batches;
   enum : int64_t { kHave, kEnded, kStopped };
   const int64_t own = batches ? kHave : stop() ? kStopped : kEnded;
   const int64_t all = step_.shards().AgreeOn(own);
@@ -103,36 +86,33 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     const double start = Timeline::Now();
     const int64_t sent_before = step_.traffic().bytes;
     backend_.ledger().ResetPeak();
+    // To ask who has batches all ranks wait for each other.
+    if (!all_have_next_) FTUNE_RETURN_IF_ERROR(Settle(summary));
+    const double asked = Timeline::Now();
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
-    const double wait = Timeline::Now() - start;
+    const double wait = Timeline::Now() - asked;
     if (!batches) break;
-    const DataPosition next = batches->next;
-    const double epoch = batches->epoch;
-    const StepInput input = InputOf(*std::move(batches));
+    MadeStep& made = made_.emplace_back();
+    made.epoch = batches->epoch;
+    made.next = batches->next;
+    made.wait = wait;
+    const StepInput input = InputOf(*std::move(batches), prefetcher.Ready());
+    made.step = input.step;
+    made.trained_tokens = input.trained_tokens;
+    made.learning_rate = input.learning_rate;
+    made.start = start;
+    made.sent_before = sent_before;
 
-    FTUNE_ASSIGN_OR_RETURN(const StepOutput output, step_.Run(input, stop));
-    const double seconds = Timeline::Now() - start;
+    FTUNE_ASSIGN_OR_RETURN(const bool went_on, MakeStep(input, stop, summary));
     FTUNE_RETURN_IF_ERROR(EndTrace(start, wait, input.step));
-    if (!output.completed) {
+    if (!went_on) {
+      FTUNE_RETURN_IF_ERROR(Settle(summary));
       summary.stopped = true;
       return summary;
     }
-    if (output.overflow) {
-      FTUNE_RETURN_IF_ERROR(Skip(input.step, output));
-    } else if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
-      return NotFinite(input.step, output, input.learning_rate);
-    }
     ++done;
-    epoch_ = epoch;
-    summary.steps = done;
-    summary.position = next;
-    summary.loss = output.loss;
-    if (output.overflow) {
-      ++summary.skipped;
-    } else if (done % options_.report_every == 0 || done == total_steps()) {
-      Report(done, input, output, seconds, wait, step_.traffic().bytes - sent_before);
-    }
     if (EvaluationDue(done)) {
+      FTUNE_RETURN_IF_ERROR(Settle(summary));
       FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
       if (OutOfPatience() && done < total_steps()) {
         summary.early = true;
@@ -140,11 +120,53 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
       }
     }
   }
+  FTUNE_RETURN_IF_ERROR(Settle(summary));
   // Where the data ended early, the last evaluation is still to come.
   if (summary.data_ended && evaluation_ != nullptr && !EvaluationDue(done)) {
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
   return summary;
+}
+
+absl::StatusOr<bool> Trainer::MakeStep(const StepInput& input, const std::function<bool()>& stop,
+                                       TrainSummary& summary) {
+  for (;;) {
+    FTUNE_ASSIGN_OR_RETURN(const StepProgress progress, step_.RunAhead(input, stop));
+    all_have_next_ = progress.all_have_next;
+    if (progress.kind == StepProgress::Kind::kStopped) {
+      made_.pop_back();
+      return false;
+    }
+    made_.back().seconds = Timeline::Now() - made_.back().start;
+    made_.back().sent = step_.traffic().bytes - made_.back().sent_before;
+    if (progress.settled) FTUNE_RETURN_IF_ERROR(OnSettled(*progress.settled, summary));
+    if (progress.kind == StepProgress::Kind::kMade) return true;
+  }
+}
+
+absl::Status Trainer::Settle(TrainSummary& summary) {
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<StepOutput> output, step_.Settle());
+  return output ? OnSettled(*output, summary) : absl::OkStatus();
+}
+
+absl::Status Trainer::OnSettled(const StepOutput& output, TrainSummary& summary) {
+  const MadeStep made = std::move(made_.front());
+  made_.pop_front();
+  if (output.overflow) {
+    FTUNE_RETURN_IF_ERROR(Skip(made.step, output));
+  } else if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
+    return NotFinite(made.step, output, made.learning_rate);
+  }
+  epoch_ = made.epoch;
+  summary.steps = made.step;
+  summary.position = made.next;
+  summary.loss = output.loss;
+  if (output.overflow) {
+    ++summary.skipped;
+  } else if (made.step % options_.report_every == 0 || made.step == total_steps()) {
+    Report(made, output);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Skip(int64_t step, const StepOutput& output) {
@@ -156,39 +178,34 @@ absl::Status Trainer::Skip(int64_t step, const StepOutput& output) {
   return scaler.gives_up() ? Overflow(step, output, scaler) : absl::OkStatus();
 }
 
-StepInput Trainer::InputOf(StepBatches batches) const {
+StepInput Trainer::InputOf(StepBatches batches, bool has_next) const {
   StepInput input;
   input.step = batches.next.step;
   input.trained_tokens = batches.trained_tokens;
   input.learning_rate = static_cast<float>(LearningRate(options_.learning_rate, batches.next.step - 1));
   input.microbatches = std::move(batches.microbatches);
+  for (const Batch& batch : input.microbatches) input.flops += flops_.Of(batch);
+  input.has_next = has_next;
   return input;
 }
 
-void Trainer::Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds,
-                     double wait, int64_t sent) {
+void Trainer::Report(const MadeStep& made, const StepOutput& output) {
   StepReport report;
-  report.step = done;
+  report.step = made.step;
   report.total_steps = total_steps();
   report.epoch = epoch_;
   report.loss = output.loss;
-  report.learning_rate = input.learning_rate;
+  report.learning_rate = made.learning_rate;
   report.grad_norm = output.grad_norm;
-  double flops = 0;
-  for (const Batch& batch : input.microbatches) {
-    report.tokens += batch.used_tokens;
-    flops += flops_.Of(batch);
-  }
-  Communicator& data = step_.shards().mesh().axis(MeshAxis::kData);
-  report.tokens = SumOver(data, report.tokens);
-  report.trained_tokens = input.trained_tokens;
-  report.step_seconds = seconds;
-  report.data_wait_seconds = wait;
-  report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  flops = SumOver(step_.shards().mesh().axis(MeshAxis::kPipeline), SumOver(data, flops));
-  report.flops_per_second = flops / seconds;
-  report.communication_bytes = sent;
-  report.memory = LargestOver(step_.shards().mesh().world(), backend_.ledger().peak(), report.memory_rank);
+  report.tokens = output.costs.tokens;
+  report.trained_tokens = made.trained_tokens;
+  report.step_seconds = made.seconds;
+  report.data_wait_seconds = made.wait;
+  report.tokens_per_second = static_cast<double>(report.tokens) / made.seconds;
+  report.flops_per_second = output.costs.flops / made.seconds;
+  report.communication_bytes = made.sent;
+  report.memory = output.costs.memory;
+  report.memory_rank = output.costs.memory_rank;
   observer_.OnStep(report);
 }
 

@@ -1,6 +1,7 @@
 // The training loop: steps, evaluations, reports, until the last step or a stop.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,18 +58,35 @@ class Trainer {
   // Batches are made ahead, in another thread. A rank that is to stop stops all of them; one that fails makes
   // the others fail. An error (kNotFinite) where the loss or the gradients are not
   // finite, or overflow at every loss scale that is tried: the weights are then those of the step before.
-  // Other errors are those of the data.
+  // Other errors are those of the data. Steps are reported in order, each when it is settled (TrainStep).
   absl::StatusOr<TrainSummary> Run(const std::function<bool()>& stop);
 
  private:
   absl::StatusOr<TrainSummary> RunSteps(const std::function<bool()>& stop);
+  // A step from its begin until it is settled.
+  struct MadeStep {
+    int64_t step = 0;
+    int64_t trained_tokens = 0;
+    float learning_rate = 0.0f;
+    double epoch = 0.0;  // behind it
+    DataPosition next;   // behind it
+    double start = 0.0, seconds = 0.0;
+    double wait = 0.0;                  // for its batches
+    int64_t sent_before = 0, sent = 0;  // bytes
+  };
+
+  // Steps that are settled are told to the observer and to `summary`. An error where one was not finite.
+  absl::Status Settle(TrainSummary& summary);
+  absl::Status OnSettled(const StepOutput& output, TrainSummary& summary);
+  // Runs the last of the steps that are not settled; false where a rank is to stop, and it is none of them.
+  absl::StatusOr<bool> MakeStep(const StepInput& input, const std::function<bool()>& stop,
+                                TrainSummary& summary);
   // The next batches, if all ranks have them; otherwise `summary` says why not.
   absl::StatusOr<std::optional<StepBatches>> NextBatches(Prefetcher& prefetcher,
                                                          const std::function<bool()>& stop,
                                                          TrainSummary& summary);
-  StepInput InputOf(StepBatches batches) const;
-  void Report(int64_t done, const StepInput& input, const StepOutput& output, double seconds, double wait,
-              int64_t sent);
+  StepInput InputOf(StepBatches batches, bool has_next) const;
+  void Report(const MadeStep& made, const StepOutput& output);
   // Reports a step that overflowed; an error where there have been too many.
   absl::Status Skip(int64_t step, const StepOutput& output);
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
@@ -88,6 +106,8 @@ class Trainer {
   TrainObserver& observer_;
   TrainStep step_;
   ModelFlops flops_;
+  std::deque<MadeStep> made_;   // not settled, in order
+  bool all_have_next_ = false;  // all ranks have the next batches: nobody needs to ask
   double epoch_ = 0.0;          // times through the data so far
   int64_t worse_in_a_row_ = 0;  // evaluations
 };

@@ -173,7 +173,7 @@ class RankBench {
     const auto pipeline = MakePipeline(at, *model);
     auto made = std::make_unique<SleepingWork>(backend_, *model, pipeline->stages(), at.Costs());
     const SleepingWork& work = *made;
-    Runner runner(backend_, {}, *model, *pipeline, std::move(made));
+    Runner runner(backend_, {}, *model, {}, pipeline.get(), std::move(made));
     const std::vector<Action>& actions = *Must(pipeline->Actions(at.microbatches));
     std::vector<Batch> batches;
     for (int i = 0; i < at.microbatches; ++i) batches.push_back(BatchOf(i));

@@ -36,7 +36,7 @@ void RunStagedStep(const TinyOptions& options, int ranks, const std::vector<Batc
         wrap(*backend, std::make_unique<ModelWork>(*backend, Stream(), *trainer.model, RecomputePolicy(),
                                                    trainer.pipeline->first_trainable()));
     const Work& seen = *work;
-    Runner runner(*backend, Stream(), *trainer.model, *trainer.pipeline, std::move(work));
+    Runner runner(*backend, Stream(), *trainer.model, {}, trainer.pipeline.get(), std::move(work));
     const Tensor loss = backend->Allocate(DType::kF64, 1, 1, Category::kBuffers);
     backend->Zero(Stream(), loss);
     trainer.shards->BeginStep();
@@ -45,6 +45,7 @@ void RunStagedStep(const TinyOptions& options, int ranks, const std::vector<Batc
     visit({mesh, *backend, trainer, seen, [&] {
              CHECK(runner.Run(**actions, microbatches, {.step = 1, .loss_scale = loss_scale, .loss = loss},
                               [] { return false; }));
+             runner.FinishSends();
            }});
   });
 }

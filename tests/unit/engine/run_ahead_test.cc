@@ -1,0 +1,307 @@
+// Stages that go on to the next step while others have not ended this one; and what ends or stops them.
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/engine/post_validation.h"
+
+TEST_SUITE_BEGIN("post-validation");
+
+namespace ftune::testing {
+namespace {
+
+const std::function<bool()> kGoOn = [] { return false; };
+
+// That something has happened.
+class Flag {
+ public:
+  void Set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  // Whether it has in this time.
+  bool WaitFor(absl::Duration time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, absl::ToChronoMilliseconds(time), [&] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// Rank 0 says when it begins a step; another rank does not end the step before until then.
+class HeldWork final : public StageWork {
+ public:
+  HeldWork(std::unique_ptr<StageWork> under, std::function<void(const Context&)> on_forward,
+           std::function<void(const Context&)> on_last)
+      : under_(std::move(under)), on_forward_(std::move(on_forward)), on_last_(std::move(on_last)) {}
+
+  bool Differentiated(const LocalStage& stage) const override { return under_->Differentiated(stage); }
+  Tensor Forward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor x,
+                 const ForwardOptions& options) override {
+    on_forward_(context);
+    return under_->Forward(stage, flight, context, std::move(x), options);
+  }
+  Tensor Backward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor gradient,
+                  const BackwardOptions& options) override {
+    return under_->Backward(stage, flight, context, std::move(gradient), options);
+  }
+  void BackwardWeight(const LocalStage& stage, InFlight& flight, const Context& context, bool last) override {
+    under_->BackwardWeight(stage, flight, context, last);
+    if (last) on_last_(context);
+  }
+
+ private:
+  std::unique_ptr<StageWork> under_;
+  std::function<void(const Context&)> on_forward_, on_last_;
+};
+
+// Whether rank 0 begins the second step while each of the others is still held in the first.
+bool RunsAhead(const Course& course, absl::Duration patience) {
+  const int ranks = course.point.shape.ranks();
+  Flag begun;
+  std::vector<int> met(ranks, 0);
+  RunRanks(course.point.shape, [&](Mesh& mesh) {
+    mesh.set_timeout(absl::Seconds(60));
+    TinyOptions options = course.options;
+    options.schedule = course.point.schedule;
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    const int rank = mesh.rank();
+    WrapWorkOf(trainer, mesh, options.step, [&](std::unique_ptr<StageWork> work, Mesh&) {
+      const auto on_forward = [&, rank](const Context& context) {
+        if (rank == 0 && context.step == 2) begun.Set();
+      };
+      const auto on_last = [&, rank](const Context& context) {
+        if (rank != 0 && context.step == 1) met[rank] = begun.WaitFor(patience) ? 1 : 0;
+      };
+      return std::make_unique<HeldWork>(std::move(work), on_forward, on_last);
+    });
+    for (int step = 1; step <= 2; ++step) {
+      CHECK(trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).ok());
+    }
+    CHECK(trainer.step->Settle().ok());
+  });
+  return std::count(met.begin(), met.end(), 1) == ranks - 1;
+}
+
+TEST_CASE("a stage begins the next step while the others have not ended this one") {
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    Course course;
+    course.point.shape.pipeline = ranks;
+    CHECK(RunsAhead(course, absl::Seconds(30)));
+    CHECK_FALSE(RunsAhead(WithBarrier(course), absl::Milliseconds(300)));
+  }
+}
+
+// For each rank, the steps that it had run when it first waited for others in something that is not an
+// activation or a gradient on its way; of two, and 3 where it never did.
+std::vector<int> FirstWait(const Course& course) {
+  std::vector<int> first(course.point.shape.ranks(), 3);
+  RunRanks(course.point.shape, [&](Mesh& mesh) {
+    TinyOptions options = course.options;
+    options.schedule = course.point.schedule;
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    int run = 0;
+    const auto observe = [&, &own = first[mesh.rank()]](const CommSpan& span) {
+      if (span.exposed && own == 3) own = run;
+    };
+    mesh.world().set_observer(observe);
+    mesh.axis(MeshAxis::kPipeline).set_observer(observe);
+    for (int step = 1; step <= 2; ++step) {
+      CHECK(trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).ok());
+      ++run;
+    }
+    mesh.world().set_observer(nullptr);
+    mesh.axis(MeshAxis::kPipeline).set_observer(nullptr);
+    CHECK(trainer.step->Settle().ok());
+  });
+  return first;
+}
+
+TEST_CASE("no rank waits for all others within a step or behind it") {
+  Course course;
+  course.point.shape.pipeline = 4;
+  for (const bool tied : {false, true}) {
+    course.options.config.tied_head = tied;
+    CHECK(FirstWait(course) == std::vector<int>(4, 3));
+    CHECK(FirstWait(WithBarrier(course)) == std::vector<int>(4, 0));
+  }
+}
+
+// A pipeline of two ranks, one of which does otherwise than the other.
+void OnTwo(const std::function<void(TinyTrainer&, Mesh&)>& rank) {
+  RunRanks({.pipeline = 2}, [&](Mesh& mesh) {
+    mesh.set_timeout(absl::Seconds(20));
+    TinyOptions options = Deep();
+    options.schedule = SourceOf(ScheduleKind::kZbH2);
+    const auto backend = MakeCpu();
+    TinyTrainer trainer(*backend, options, {}, &mesh);
+    rank(trainer, mesh);
+  });
+}
+
+TEST_CASE("a rank that is to stop stops all of them, one step later") {
+  using enum StepProgress::Kind;
+  OnTwo([](TinyTrainer& trainer, Mesh& mesh) {
+    for (int step = 1; step <= 4; ++step) {
+      const Bits before = BitsOf(trainer);
+      const auto progress =
+          trainer.step->RunAhead(CourseInput(mesh, step), [&] { return mesh.rank() == 1 && step == 2; });
+      REQUIRE(progress.ok());
+      CHECK(progress->kind == (step == 3 ? kStopped : kMade));
+      CHECK((before == BitsOf(trainer)) == (step == 3));
+      CHECK(progress->settled.has_value() == (step == 2));
+      if (step != 3) continue;
+      const auto settled = trainer.step->Settle();
+      REQUIRE(settled.ok());
+      REQUIRE(settled->has_value());
+      CHECK((*settled)->step == 2);
+    }
+    CHECK(trainer.step->Settle().ok());
+  });
+  // A step that is settled at once, likewise.
+  OnTwo([](TinyTrainer& trainer, Mesh& mesh) {
+    for (int step = 1; step <= 4; ++step) {
+      const auto output =
+          trainer.step->Run(CourseInput(mesh, step), [&] { return mesh.rank() && step == 2; });
+      REQUIRE(output.ok());
+      CHECK(output->completed == (step != 3));
+      CHECK(output->step == step);
+    }
+  });
+}
+
+TEST_CASE("all ranks have the next batches where each has them") {
+  for (const bool other_has : {false, true}) {
+    OnTwo([&](TinyTrainer& trainer, Mesh& mesh) {
+      StepInput input = CourseInput(mesh, 1);
+      input.has_next = mesh.rank() == 0 || other_has;
+      const auto progress = trainer.step->RunAhead(input, kGoOn);
+      REQUIRE(progress.ok());
+      CHECK(progress->all_have_next == other_has);
+      CHECK(trainer.step->Settle().ok());
+    });
+  }
+}
+
+// Errors of both ranks where one of them is given another third step; all is then as before the second, which
+// nobody could say was good.
+std::vector<std::string> ErrorsOfThird(const std::function<void(StepInput&)>& differ, int other) {
+  std::vector<std::string> errors(2);
+  OnTwo([&](TinyTrainer& trainer, Mesh& mesh) {
+    Bits first;
+    for (int step = 1; step <= 2; ++step) {
+      CHECK(trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).ok());
+      if (step == 1) first = BitsOf(trainer);
+    }
+    CHECK(first != BitsOf(trainer));
+    StepInput input = CourseInput(mesh, 3);
+    if (mesh.rank() == other) differ(input);
+    const auto progress = trainer.step->RunAhead(input, kGoOn);
+    if (!progress.ok()) mesh.world().Abort(progress.status());
+    errors[mesh.rank()] = std::string(progress.status().message());
+    CHECK(first == BitsOf(trainer));
+  });
+  return errors;
+}
+
+TEST_CASE("ranks that are not at the same step are told, and the step before is taken back") {
+  using Difference = std::function<void(StepInput&)>;
+  const std::vector<std::pair<std::string, Difference>> differences = {
+      {"the step", [](StepInput& input) { ++input.step; }},
+      {"the trained tokens", [](StepInput& input) { ++input.trained_tokens; }},
+      {"the number of microbatches", [](StepInput& input) { input.microbatches.pop_back(); }}};
+  for (const auto& [name, differ] : differences) {
+    for (const int other : {0, 1}) {
+      CAPTURE(name);
+      CAPTURE(other);
+      for (const std::string& error : ErrorsOfThird(differ, other)) {
+        CHECK_MESSAGE(error.find("the ranks differ in " + name) != std::string::npos, error);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks of which one settles and one goes on are told") {
+  std::vector<std::string> errors(2);
+  OnTwo([&](TinyTrainer& trainer, Mesh& mesh) {
+    CHECK(trainer.step->RunAhead(CourseInput(mesh, 1), kGoOn).ok());
+    const absl::Status status = mesh.rank() == 0
+                                    ? trainer.step->Settle().status()
+                                    : trainer.step->RunAhead(CourseInput(mesh, 2), kGoOn).status();
+    if (!status.ok()) mesh.world().Abort(status);
+    errors[mesh.rank()] = std::string(status.message());
+  });
+  for (const std::string& error : errors) {
+    CHECK_MESSAGE(error.find("the ranks differ in the step") != std::string::npos, error);
+  }
+}
+
+TEST_CASE("a rank that is gone makes the others fail with what it said") {
+  for (const int gone : {0, 1}) {
+    CAPTURE(gone);
+    OnTwo([&](TinyTrainer& trainer, Mesh& mesh) {
+      absl::Status status;
+      for (int step = 1; step <= 3 && status.ok(); ++step) {
+        status = trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).status();
+        if (mesh.rank() == gone) return mesh.world().Abort(absl::UnavailableError("the rank is gone"));
+      }
+      CHECK_MESSAGE(status.message().find("the rank is gone") != std::string::npos,
+                    std::string(status.message()));
+    });
+  }
+}
+
+TEST_CASE("what all ranks know of each other adds up to what a sum gives, to the bit") {
+  const MeshShape shape = {.tensor = 2, .data = 4, .pipeline = 3};
+  RandomSequence random(5, 0);
+  std::vector<double> values(shape.ranks());
+  for (double& value : values) value = random.Uniform() * std::exp(40.0 * random.Uniform());
+  RunRanks(shape, [&](Mesh& mesh) {
+    for (const MeshAxis axis : {MeshAxis::kTensor, MeshAxis::kData, MeshAxis::kPipeline}) {
+      const auto sum = mesh.axis(axis).AllReduce(values[mesh.rank()]);
+      REQUIRE(sum.ok());
+      CHECK(SumOverAxis(shape, axis, values)[mesh.rank()] == *sum);
+    }
+    const int first = mesh.Coordinate(MeshAxis::kData) / 2 * 2;
+    const auto pair = mesh.axis(MeshAxis::kData).Split({first, first + 1});
+    REQUIRE(pair.ok());
+    CHECK(SumOverAxis(shape, MeshAxis::kData, values, 2)[mesh.rank()] ==
+          *(*pair)->AllReduce(values[mesh.rank()]));
+  });
+}
+
+TEST_CASE("a step's costs are those of the global batch, and its memory that of the rank that needs most") {
+  const MeshShape shape = {.tensor = 2, .data = 2, .pipeline = 2};
+  std::vector<StepCosts> costs(shape.ranks());
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    costs[rank].tokens = 100 + shape.Coordinate(rank, MeshAxis::kData);
+    costs[rank].flops = 10.0 * (1 + shape.Coordinate(rank, MeshAxis::kPipeline));
+    costs[rank].memory[Category::kWeights] = rank == 5 || rank == 6 ? 7 : rank;
+  }
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const WorldCosts total = TotalOf(shape, rank, costs);
+    CHECK(total.tokens == 201);
+    CHECK(total.flops == 60.0);
+    CHECK(total.memory.total() == 7);
+    CHECK(total.memory_rank == 5);  // the first of several
+  }
+}
+
+}  // namespace
+}  // namespace ftune::testing
+
+TEST_SUITE_END();
