@@ -343,7 +343,7 @@ def test_stopped(case):
             run.wait_for_steps()
         os.kill(victim, signal.SIGSTOP)
         begin = time.monotonic()
-        run.end(code, says=[f"error: rank 1: {says[0]}", f"rank 1 (pid {victim}) is stopped", *says[1:]])
+        run.end(code, says=[f"error: rank 1: {says[0]}", f"rank 1 (pid {victim}) is stopped; its log is out/", *says[1:]])
         assert time.monotonic() - begin < 6.5, (when, says, time.monotonic() - begin)
 
 
