@@ -16,6 +16,7 @@
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
+#include "cmd/train/same_files.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
@@ -112,9 +113,18 @@ absl::StatusOr<CommandResult> RankRun::Run() {
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
+  // Before anything is made of them: ranks with other models would wait for each other in other calls.
+  const bool own_files = mesh_->shape().ranks() > 1 && !start_.supervised;
+  if (own_files) {
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe(), model_plan_));
+    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs));
+  }
   FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
-  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  if (own_files) {
+    const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
+    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), DataInputs(data_->run(), schedule)));
+  }
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());

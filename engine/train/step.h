@@ -119,6 +119,7 @@ class TrainStep {
   absl::StatusOr<StepOutput> RunWithBarrier(const StepInput& input, const std::function<bool()>& stop);
   // Updates before anything is known of the other stages, but not before the step before is settled.
   absl::StatusOr<StepProgress> RunOptimistically(const StepInput& input, const std::function<bool()>& stop);
+  StepFacts FactsOf(const StepInput& input) const;
   StepOutput BeginOutput(const StepInput& input) const;
   // Of the whole batch, where they are owned; false where `stop` says so.
   absl::StatusOr<const std::vector<Action>*> ActionsOf(const StepInput& input);
