@@ -181,13 +181,13 @@ const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
   return entry != entries_.end() && entry->name == name ? &*entry : nullptr;
 }
 
-absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::filesystem::path& path,
-                                                            std::vector<SafetensorsSpec> tensors) {
+absl::StatusOr<std::string> SafetensorsHeader(const std::string& file,
+                                              const std::vector<SafetensorsSpec>& tensors, size_t alignment,
+                                              int64_t* data_bytes) {
   nlohmann::ordered_json header;
   header[kMetadataKey]["format"] = "pt";
   int64_t position = 0;
   for (const SafetensorsSpec& tensor : tensors) {
-    const std::string file = path.string();
     if (SafetensorsName(tensor.dtype).empty()) {
       return TensorError(file, tensor.name, "safetensors cannot hold this dtype",
                          std::string(Name(tensor.dtype)));
@@ -205,16 +205,24 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::filesyste
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // Spaces after the header keep the data aligned.
-  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  const size_t whole = (kLengthBytes + text.size() + alignment - 1) / alignment * alignment;
+  text.resize(whole - kLengthBytes, ' ');
   if (text.size() > kMaxHeaderBytes) {
-    return DataError({.file = path.string(), .message = "too many tensors for one safetensors file"});
+    return DataError({.file = file, .message = "too many tensors for one safetensors file"});
   }
-
-  FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  if (data_bytes != nullptr) *data_bytes = position;
   const uint64_t length = text.size();
-  FTUNE_RETURN_IF_ERROR(file.Append(std::as_bytes(std::span(&length, 1))));
-  FTUNE_RETURN_IF_ERROR(file.Append(text));
-  return SafetensorsWriter(std::move(file), position);
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
+
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::filesystem::path& path,
+                                                            std::vector<SafetensorsSpec> tensors) {
+  int64_t data_bytes = 0;
+  FTUNE_ASSIGN_OR_RETURN(const std::string header,
+                         SafetensorsHeader(path.string(), tensors, kHeaderAlignment, &data_bytes));
+  FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  FTUNE_RETURN_IF_ERROR(file.Append(header));
+  return SafetensorsWriter(std::move(file), data_bytes);
 }
 
 absl::Status SafetensorsWriter::Append(std::span<const std::byte> bytes) {

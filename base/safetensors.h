@@ -55,6 +55,13 @@ struct SafetensorsSpec {
   std::vector<int64_t> shape;
 };
 
+// What a file begins with, the length included, and behind which the tensors' bytes follow in this order; a
+// multiple of `alignment` bytes, itself one of 8. `file` is for errors: a tensor that is given twice, or of a
+// type that the format does not have. `data_bytes`, where given, is set to the bytes of all tensors.
+absl::StatusOr<std::string> SafetensorsHeader(const std::string& file,
+                                              const std::vector<SafetensorsSpec>& tensors, size_t alignment,
+                                              int64_t* data_bytes = nullptr);
+
 // Writes one file, atomically, without holding more than the caller gives at a time. Data of several element
 // sizes should be given largest size first, so that each tensor stays aligned.
 class SafetensorsWriter {

@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/xxh3_stream.h"
 #include "data/file/data_file.h"
 #include "data/source/dataset.h"
-#include "data/store/xxh3_stream.h"
 
 namespace ftune {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/xxh3_stream.h"
 #include "data/prepare/build_entries.h"
 #include "data/prepare/source_files.h"
 #include "data/source/dataset.h"
 #include "data/source/sample_builder.h"
-#include "data/store/xxh3_stream.h"
 
 namespace ftune {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {

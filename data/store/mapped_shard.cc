@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/strings.h"
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
+#include "base/xxh3_stream.h"
 #include "data/store/shard_format.h"
 #include "data/store/token_block.h"
-#include "data/store/xxh3_stream.h"
 
 namespace ftune {
 

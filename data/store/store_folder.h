@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/xxh3_stream.h"
 #include "data/store/mapped_store.h"
-#include "data/store/xxh3_stream.h"
 
 namespace ftune {
 

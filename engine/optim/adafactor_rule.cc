@@ -8,7 +8,8 @@ class AdafactorRule final : public UpdateRule {
  public:
   std::vector<StateSpec> StateOf(const Parameter& p, int64_t) const override {
     if (p.shape.size() != 2) return {{"variance", DType::kF32, p.size()}};
-    return {{"row_variance", DType::kF32, p.local_shape[0]}, {"col_variance", DType::kF32, p.local_shape[1]}};
+    return {{"row_variance", DType::kF32, p.local_shape[0], StateSpec::kOfWhole},
+            {"col_variance", DType::kF32, p.local_shape[1], StateSpec::kOfWhole}};
   }
   int64_t grain() const override { return kWhole; }
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {

@@ -14,9 +14,9 @@ class AdamW8bitRule final : public UpdateRule {
   std::vector<StateSpec> StateOf(const Parameter&, int64_t count) const override {
     const int64_t blocks = StateBlocks(count);
     return {{"moment1_codes", DType::kU8, count},
-            {"moment1_scales", DType::kF32, blocks},
+            {"moment1_scales", DType::kF32, blocks, kStateBlock},
             {"moment2_codes", DType::kU8, count},
-            {"moment2_scales", DType::kF32, blocks}};
+            {"moment2_scales", DType::kF32, blocks, kStateBlock}};
   }
   int64_t grain() const override { return kStateBlock; }  // a block of state is of one parameter
   void Update(Backend& backend, Stream stream, const UpdateRun& run) const override {

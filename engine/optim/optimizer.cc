@@ -169,61 +169,110 @@ void Optimizer::Update(Backend& backend, Stream stream, const Shard& shard, cons
                     .step = updates_});
 }
 
-absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& parameter) const {
-  std::vector<NamedTensor> all;
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    const Shard& shard = shards_[i];
+Optimizer::Placed Optimizer::Find(const Parameter& parameter) const {
+  for (const Shard& shard : shards_) {
     for (const PlacedParameter& placed : shard.parameters) {
-      if (placed.parameter != &parameter) continue;
-      if (disk_) return ReadFromDisk(placed, shard);
-      if (shard.master) {
-        all.push_back({std::string(kMasterName),
-                       flat_[i].master.Cols(placed.part.begin - shard.range.begin, placed.part.count)});
-      }
-      for (const StatePlace& place : placed.state) {
-        all.push_back({std::string(shard.state[place.tensor].name),
-                       flat_[i].state[place.tensor].Cols(place.offset, place.size)});
-      }
+      if (placed.parameter == &parameter) return {&shard, &placed};
     }
+  }
+  return {};
+}
+
+std::vector<StateSpec> Optimizer::SpecsOf(const Parameter& parameter) const {
+  const auto [shard, placed] = Find(parameter);
+  std::vector<StateSpec> specs;
+  if (placed == nullptr) return specs;
+  if (shard->master) specs.push_back({kMasterName, DType::kF32, placed->part.count});
+  for (const StatePlace& place : placed->state) {
+    StateSpec spec = shard->state[place.tensor];
+    spec.size = place.size;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+absl::StatusOr<std::vector<NamedTensor>> Optimizer::StateOf(const Parameter& parameter) const {
+  const auto [shard, placed] = Find(parameter);
+  if (placed == nullptr) return std::vector<NamedTensor>();
+  if (disk_) return ReadFromDisk(*placed, *shard);
+  const FlatState& flat = flat_[static_cast<size_t>(shard - shards_.data())];
+  std::vector<NamedTensor> all;
+  if (shard->master) {
+    all.push_back({std::string(kMasterName),
+                   flat.master.Cols(placed->part.begin - shard->range.begin, placed->part.count)});
+  }
+  for (const StatePlace& place : placed->state) {
+    all.push_back({std::string(shard->state[place.tensor].name),
+                   flat.state[place.tensor].Cols(place.offset, place.size)});
   }
   return all;
 }
 
+absl::Status Optimizer::ChangeStateOf(
+    const Parameter& parameter, const std::function<absl::Status(const std::vector<NamedTensor>&)>& change) {
+  const auto [shard, placed] = Find(parameter);
+  if (placed == nullptr) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> state, StateOf(parameter));
+  FTUNE_RETURN_IF_ERROR(change(state));
+  return disk_ ? WriteToDisk(*placed, *shard, state) : absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<NamedTensor>> Optimizer::ReadFromDisk(const PlacedParameter& placed,
                                                                  const Shard& shard) const {
-  const FlatRange& owned = placed.part;
   std::vector<NamedTensor> all;
-  const auto add = [&](std::string_view name, DType dtype, int64_t size) {
-    all.push_back({std::string(name), backend_.Allocate(dtype, 1, size, Category::kBuffers)});
-  };
-  if (shard.master) add(kMasterName, DType::kF32, owned.count);
-  for (const StatePlace& place : placed.state) {
-    add(shard.state[place.tensor].name, shard.state[place.tensor].dtype, place.size);
+  for (const StateSpec& spec : SpecsOf(*placed.parameter)) {
+    all.push_back({std::string(spec.name), backend_.Allocate(spec.dtype, 1, spec.size, Category::kBuffers)});
   }
   for (size_t i = 0; i < pieces_.size(); ++i) {
     if (pieces_[i].shard != &shard) continue;
     Tensor memory;
     for (const PiecePart& part : pieces_[i].parts) {
-      const FlatRange shared = Intersect({part.begin, part.count}, owned);
-      if (shared.count == 0) continue;
+      if (Intersect({part.begin, part.count}, placed.part).count == 0) continue;
       if (!memory.defined()) {
         memory = backend_.Allocate(DType::kU8, 1, disk_->ReadBytes(i), Category::kBuffers);
         FTUNE_RETURN_IF_ERROR(disk_->Read(i, memory));
       }
-      for (size_t t = 0; t < part.tensors.size(); ++t) {
-        const Tensor from = ViewOf(memory, part.tensors[t]);
-        const Tensor& to = all[t].tensor;
-        // State that is not one value an element is of a parameter that is never cut.
-        const bool by_element = to.size() == owned.count;
-        const Tensor source = by_element ? from.Cols(shared.begin - part.begin, shared.count) : from;
-        const Tensor target = by_element ? to.Cols(shared.begin - owned.begin, shared.count) : to;
-        if (!backend_.computes()) continue;
-        const auto bytes = static_cast<size_t>(BytesFor(source.dtype(), source.size()));
-        backend_.Upload(Stream(), {source.bytes(), bytes}, target);
-      }
+      CopyPart(memory, part, placed.part, all, Way::kFromPiece);
     }
   }
   return all;
+}
+
+absl::Status Optimizer::WriteToDisk(const PlacedParameter& placed, const Shard& shard,
+                                    const std::vector<NamedTensor>& state) {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const auto concerned = [&](const PiecePart& part) {
+      return Intersect({part.begin, part.count}, placed.part).count > 0;
+    };
+    const std::vector<PiecePart>& parts = pieces_[i].parts;
+    if (pieces_[i].shard != &shard || std::none_of(parts.begin(), parts.end(), concerned)) continue;
+    const Tensor before = backend_.Allocate(DType::kU8, 1, disk_->ReadBytes(i), Category::kBuffers);
+    FTUNE_RETURN_IF_ERROR(disk_->Read(i, before));
+    FTUNE_RETURN_IF_ERROR(disk_->Fill(i, [&](const Tensor& memory) {
+      CopyBits(backend_, Stream(), before.Cols(0, std::min(before.size(), memory.size())),
+               memory.Cols(0, std::min(before.size(), memory.size())));
+      for (const PiecePart& part : parts) {
+        if (concerned(part)) CopyPart(memory, part, placed.part, state, Way::kToPiece);
+      }
+      backend_.Synchronize(Stream());
+    }));
+  }
+  return absl::OkStatus();
+}
+
+void Optimizer::CopyPart(const Tensor& memory, const PiecePart& part, const FlatRange& owned,
+                         const std::vector<NamedTensor>& state, Way way) const {
+  const FlatRange shared = Intersect({part.begin, part.count}, owned);
+  for (size_t t = 0; t < part.tensors.size(); ++t) {
+    const Tensor piece = ViewOf(memory, part.tensors[t]);
+    const Tensor& whole = state[t].tensor;
+    // State that is not one value an element is of a parameter that is never cut.
+    const bool by_element = whole.size() == owned.count;
+    const Tensor inside = by_element ? piece.Cols(shared.begin - part.begin, shared.count) : piece;
+    const Tensor outside = by_element ? whole.Cols(shared.begin - owned.begin, shared.count) : whole;
+    const bool from_piece = way == Way::kFromPiece;
+    CopyBits(backend_, Stream(), from_piece ? inside : outside, from_piece ? outside : inside);
+  }
 }
 
 absl::StatusOr<Tensor> Optimizer::StateOf(const Parameter& parameter, std::string_view name) const {

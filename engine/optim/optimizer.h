@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,11 @@ class Optimizer {
   // All that this rank keeps for a parameter from step to step: its "master", where it has one, and its
   // rule's state. Views of the flat tensors, or copies of what is on disk. Empty for a frozen parameter.
   absl::StatusOr<std::vector<NamedTensor>> StateOf(const Parameter& parameter) const;
+  // What StateOf gives, by name, type and size.
+  std::vector<StateSpec> SpecsOf(const Parameter& parameter) const;
+  // `change` is given what StateOf gives, and what it writes there is kept.
+  absl::Status ChangeStateOf(const Parameter& parameter,
+                             const std::function<absl::Status(const std::vector<NamedTensor>&)>& change);
   // One of them; undefined where there is none of that name.
   absl::StatusOr<Tensor> StateOf(const Parameter& parameter, std::string_view name) const;
 
@@ -93,6 +99,19 @@ class Optimizer {
               const Tensor& gradient_scale) const;
   absl::StatusOr<std::vector<NamedTensor>> ReadFromDisk(const PlacedParameter& placed,
                                                         const Shard& shard) const;
+  absl::Status WriteToDisk(const PlacedParameter& placed, const Shard& shard,
+                           const std::vector<NamedTensor>& state);
+  // The bytes of a piece, and those of the parameter's state, that are the same: copies from the piece, or to
+  // it.
+  enum class Way { kFromPiece, kToPiece };
+  void CopyPart(const Tensor& memory, const PiecePart& part, const FlatRange& owned,
+                const std::vector<NamedTensor>& state, Way way) const;
+  struct Placed {
+    const Shard* shard = nullptr;
+    const PlacedParameter* parameter = nullptr;
+  };
+  // Null where this rank has nothing of it.
+  Placed Find(const Parameter& parameter) const;
 
   Backend& backend_;
   OptimizerOptions options_;

@@ -11,7 +11,7 @@ PlacedParameter Place(const Parameter& parameter, const FlatRange& part, const U
   for (const StateSpec& spec : rule.StateOf(parameter, part.count)) {
     auto flat = std::find_if(shard.state.begin(), shard.state.end(),
                              [&](const StateSpec& s) { return s.name == spec.name; });
-    if (flat == shard.state.end()) flat = shard.state.insert(flat, {spec.name, spec.dtype, 0});
+    if (flat == shard.state.end()) flat = shard.state.insert(flat, {spec.name, spec.dtype, 0, spec.unit});
     placed.state.push_back({static_cast<size_t>(flat - shard.state.begin()), flat->size, spec.size});
     flat->size += spec.size;
   }

@@ -12,9 +12,14 @@ namespace ftune {
 
 // A tensor [1, size] that is kept for a parameter from step to step; zero before the first.
 struct StateSpec {
+  static constexpr int64_t kOfWhole = 0;
+
   std::string_view name;  // as in checkpoints
   DType dtype = DType::kF32;
   int64_t size = 0;
+  // How many elements of the parameter one value is of, counted from its first; kOfWhole: all are of the
+  // whole parameter.
+  int64_t unit = 1;
 };
 
 // Parameters side by side in a flat shard that are updated by one call.

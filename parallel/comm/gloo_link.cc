@@ -171,12 +171,12 @@ class TcpLink final : public GlooLink {
   explicit TcpLink(const GlooOptions& options)
       : names_(NamesOf(options)),
         context_(std::make_shared<Mesh>(options.rank, options.size)),
-        watch_(
-            std::make_unique<GlooWatch>(GlooWatchOptions{.rank = options.rank,
-                                                         .names = names_,
-                                                         .store = options.store,
-                                                         .prefix = options.prefix,
-                                                         .heartbeat_timeout = options.heartbeat_timeout})) {}
+        watch_(std::make_unique<GlooWatch>(GlooWatchOptions{.rank = options.rank,
+                                                            .names = names_,
+                                                            .store = options.store,
+                                                            .prefix = options.prefix,
+                                                            .heartbeat_timeout = options.heartbeat_timeout,
+                                                            .first_serves = options.first_serves})) {}
 
   ~TcpLink() override {
     watch_->Leave();

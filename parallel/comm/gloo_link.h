@@ -29,7 +29,8 @@ struct GlooOptions {
   absl::Duration timeout = absl::Minutes(10);  // until all have joined
   // A rank of which nothing is heard for so long is lost.
   absl::Duration heartbeat_timeout = absl::Seconds(30);
-  std::vector<int> names;  // what the ranks are called in messages; empty: 0, 1, …
+  bool first_serves = false;  // the store is the first rank's, and ends with it
+  std::vector<int> names;     // what the ranks are called in messages; empty: 0, 1, …
 };
 
 // Bytes to or from a peer, not owned.

@@ -19,6 +19,8 @@ constexpr absl::Duration kLongestTick = absl::Seconds(5);
 // For telling of a failure, and for hearing of one: the ranks are to end soon.
 constexpr absl::Duration kShortly = absl::Milliseconds(500);
 constexpr absl::Duration kRetry = absl::Milliseconds(20);
+// For ranks that end a little later than the one with the store.
+constexpr absl::Duration kToLeave = absl::Seconds(2);
 
 // What a rank says of itself: a letter and what follows it.
 constexpr char kAlive = 'a';   // the number of the beat
@@ -88,14 +90,26 @@ void GlooWatch::Run(const std::function<void(const absl::Status&)>& failed) {
   while (!store_gone_ && Sleep()) {
     // A rank that failed or died, also while no call waits for it.
     if (const absl::Status trouble = options_.store->Trouble(kShortly); !trouble.ok()) return failed(trouble);
+    store_gone_ = IsGone(options_.store->Get(KeyOf(options_.rank), kShortly).status());
     const absl::Time now = absl::Now();
-    if (now - last < tick_) continue;
+    if (store_gone_ || now - last < tick_) continue;
     // Time in which this process was stopped itself does not count; that for which a store kept it waiting
     // does.
     const absl::Status status = Beat(++count, std::min(now - last, 2 * (tick_ + kShortly)));
     last = now;
     if (!status.ok()) return failed(status);
   }
+  if (store_gone_ && options_.first_serves) AwaitLeave(failed);
+}
+
+// gloo does not wake who waits for the rest of a message from a process that has died.
+void GlooWatch::AwaitLeave(const std::function<void(const absl::Status&)>& failed) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto leaves = [&] { return leaving_ || !failure_.empty(); };
+    if (changed_.wait_for(lock, absl::ToChronoNanoseconds(kToLeave), leaves)) return;
+  }
+  failed(LostRankError(options_.names[0], "it has ended"));
 }
 
 absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {

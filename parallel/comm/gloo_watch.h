@@ -27,6 +27,7 @@ struct GlooWatchOptions {
   std::shared_ptr<KeyValueStore> store;
   std::string prefix;  // of the group's keys in it
   absl::Duration heartbeat_timeout = absl::Seconds(30);
+  bool first_serves = false;  // the store ends with the first rank
 };
 
 class GlooWatch {
@@ -70,6 +71,8 @@ class GlooWatch {
   Words HearAll(int first, absl::Time deadline);
   // Says and hears that ranks live; `since` is how long ago it did so before. An error is that of the group.
   absl::Status Beat(uint64_t count, absl::Duration since);
+  // After the store has gone.
+  void AwaitLeave(const std::function<void(const absl::Status&)>& failed);
   // The errors of the store, which may be slow for a while.
   absl::Status Judge(const absl::Status& answer, absl::Duration since);
   // False where nobody listens any more.

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "parallel/comm/descriptor.h"
+#include "base/descriptor.h"
 
 namespace ftune {
 

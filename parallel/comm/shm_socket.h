@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "parallel/comm/descriptor.h"
+#include "base/descriptor.h"
 #include "parallel/comm/shm_options.h"
 
 namespace ftune {

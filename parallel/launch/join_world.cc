@@ -213,7 +213,8 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinHosts(const JoinOptions& options,
                                    .prefix = "gloo/",
                                    .address = address,
                                    .timeout = timeout,
-                                   .heartbeat_timeout = options.heartbeat_timeout}));
+                                   .heartbeat_timeout = options.heartbeat_timeout,
+                                   .first_serves = !options.environment.launcher_serves}));
   // Inside a host memory is faster; for that its ranks must follow one another.
   const bool together = std::is_sorted(host_of_rank.begin(), host_of_rank.end());
   if (!together || hosts.size() == host_of_rank.size()) return outer;

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "parallel/comm/descriptor.h"
+#include "base/descriptor.h"
 
 namespace ftune {
 

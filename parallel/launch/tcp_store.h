@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/descriptor.h"
+#include "base/descriptor.h"
 #include "parallel/launch/key_value_store.h"
 #include "parallel/launch/tcp_store_protocol.h"
 

@@ -201,11 +201,23 @@ def test_plan(case):
     done = case.run("plan", recipe, *more, "again.csv", schedule("out.csv"), "parallel.virtual_stages=2")
     assert done.returncode == 0, done.stderr
     assert (case.folder / "again.csv").read_text().splitlines() == lines
-    # Nothing trains in a frozen base but the adapter's own: hardly any W.
+    # Nothing trains in a frozen base but the adapter's own: hardly any W. What it computes itself is counted.
     done = case.run("plan", recipe, *more, "out.txt", "adapter.lora_r=4", "--json")
     stages = json.loads(done.stdout)["stages"]
     assert all(stage["backward_weight"] < 0.5 * stage["forward"] for stage in stages), stages
     assert "F0" in (case.folder / "out.txt").read_text()
+    hidden, rank, projections = 32, 16, {"q_proj": 32, "k_proj": 16}
+    def layer(adapters):
+        """Multiply-adds a token: products, and attention to half of 128 tokens."""
+        return 32 * (2 * 32 + 2 * 16 + 3 * 48) + 32 * 128 + adapters
+    adapters = sum(rank * (hidden + outputs) for outputs in projections.values())
+    head = 32 * json.loads((case.folder / "tied" / "config.json").read_text())["vocab_size"]
+    done = case.run("plan", recipe, *more, "out.txt", "adapter.lora_r=16", "adapter.target_modules=[q_proj,k_proj]",
+                    "parallel.stages=[5,1]", "--json")
+    stages = json.loads(done.stdout)["stages"]
+    ratio = (32 + 5 * layer(adapters)) / (layer(adapters) + head)
+    assert abs(stages[0]["forward"] / stages[1]["forward"] / ratio - 1) < 1e-6, (stages, ratio)
+    assert abs(stages[0]["backward_weight"] / stages[0]["forward"] / (5 * adapters / (32 + 5 * layer(adapters))) - 1) < 1e-6, stages
     case.fails(2, "plan", recipe, TWO, says=["plan", "--schedule"])
     case.fails(2, "plan", recipe, TWO, "--schedule", "out.png", says=["--schedule", "out.png", ".svg"])
 
@@ -239,7 +251,7 @@ def test_wrong_input(case):
             (4, [TWO, schedule("cycle.csv")], ["cycle.csv:2", "field 1 (BW1.0)"]),
             (4, [TWO, schedule("missing.csv")], ["missing.csv"]),
             (4, [TWO, schedule("rank.csv")], ["rank.csv:1", "F1.0"]),
-            (4, [TWO, schedule("lines.csv")], ["lines.csv", "1 lines", "expected 2"]),
+            (4, [TWO, schedule("lines.csv")], ["lines.csv", "found 1 line,", "expected 2"]),
             (4, [TWO, schedule("other.csv")], ["other.csv", "microbatches", "found 1", "expected 2"]),
             (4, [TWO, schedule("word.csv")], ["word.csv:1", "field 2", "X0.1"]),
             (4, [TWO, schedule("stages.csv"), "parallel.virtual_stages=2"], ["stages.csv", "found 1", "expected 2", "parallel.virtual_stages"])):

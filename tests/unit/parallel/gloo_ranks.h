@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -26,6 +27,7 @@ inline GlooOptions LoopbackOptions(const std::filesystem::path& folder, int rank
 // A transport's calls end after 20 seconds at the latest: a test must not hang.
 inline void RunGlooTransports(int ranks, const std::function<void(std::unique_ptr<Transport>)>& run) {
   const TempFolder folder;
+  std::barrier joined(ranks);  // who still joins hears of others' errors there
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
@@ -33,6 +35,7 @@ inline void RunGlooTransports(int ranks, const std::function<void(std::unique_pt
           JoinGloo(LoopbackOptions(folder.path(), r, ranks));
       REQUIRE_MESSAGE(transport.ok(), transport.status().ToString());
       (*transport)->set_timeout(absl::Seconds(20));
+      joined.arrive_and_wait();
       run(*std::move(transport));
     });
   }

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
@@ -73,6 +76,27 @@ class RankProcesses {
 
  private:
   std::vector<pid_t> pids_;
+};
+
+// Where so many processes wait for each other, once. Made before they are forked.
+class ProcessGate {
+ public:
+  explicit ProcessGate(int processes) : processes_(processes) {
+    void* page = mmap(nullptr, sizeof(*came_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) std::abort();
+    came_ = new (page) std::atomic<int>(0);
+  }
+  ~ProcessGate() { munmap(came_, sizeof(*came_)); }
+  ProcessGate(const ProcessGate&) = delete;
+  ProcessGate& operator=(const ProcessGate&) = delete;
+
+  void Pass() {
+    for (++*came_; *came_ < processes_;) absl::SleepFor(absl::Milliseconds(1));
+  }
+
+ private:
+  const int processes_;
+  std::atomic<int>* came_;
 };
 
 // 0 if there are none; otherwise 1, after printing them.

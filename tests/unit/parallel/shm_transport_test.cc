@@ -23,16 +23,27 @@
 namespace ftune {
 namespace {
 
+struct ShmRun : ShmOptions {
+  std::shared_ptr<ProcessGate> all_joined;
+};
+
 // Called before the ranks of a run are forked.
-ShmOptions NewRun(int size) {
+ShmRun NewRun(int size) {
   static int runs = 0;
-  return {.size = size, .name = StrCat("test-", getpid(), "-", ++runs), .timeout = absl::Seconds(20)};
+  const ShmOptions options = {
+      .size = size, .name = StrCat("test-", getpid(), "-", ++runs), .timeout = absl::Seconds(20)};
+  return {options, std::make_shared<ProcessGate>(size)};
 }
 
-std::unique_ptr<Communicator> Join(ShmOptions options, int rank) {
+// Comes back when all have joined: who still joins hears of others' errors there.
+std::unique_ptr<Communicator> Join(const ShmRun& run, int rank) {
+  ShmOptions options = run;
   options.rank = rank;
   absl::StatusOr<std::unique_ptr<Transport>> transport = JoinSharedMemory(options);
-  if (transport.ok()) return std::make_unique<Communicator>(*std::move(transport));
+  if (transport.ok()) {
+    run.all_joined->Pass();
+    return std::make_unique<Communicator>(*std::move(transport));
+  }
   std::fprintf(stderr, "rank %d: %s\n", rank, std::string(transport.status().message()).c_str());
   _exit(99);
 }
@@ -79,7 +90,7 @@ TEST_CASE("shared memory: every collective as between threads") {
   using enum ConformanceOptions::Memory;
   for (const int n : {2, 3, 4}) {
     for (const auto memory : {kHeap, kAllocated, kMixed}) {
-      const ShmOptions run = NewRun(n);
+      const ShmRun run = NewRun(n);
       RankProcesses ranks(n, [&](int rank) {
         const auto comm = Join(run, rank);
         return ReportFailures(rank, Conform(*comm, {.memory = memory}));
@@ -90,7 +101,7 @@ TEST_CASE("shared memory: every collective as between threads") {
 }
 
 TEST_CASE("shared memory: a different call is an error that names both ranks, by their names in the run") {
-  ShmOptions run = NewRun(3);
+  ShmRun run = NewRun(3);
   run.rank_names = {4, 5, 6};
   RankProcesses ranks(3, [&](int rank) {
     const auto world = Join(run, rank);
@@ -110,7 +121,7 @@ TEST_CASE("shared memory: a different call is an error that names both ranks, by
 }
 
 TEST_CASE("shared memory: a send and a receive that differ") {
-  const ShmOptions run = NewRun(2);
+  const ShmRun run = NewRun(2);
   RankProcesses ranks(2, [&](int rank) {
     const auto comm = Join(run, rank);
     std::vector<float> x(rank == 0 ? 1000 : 2000);
@@ -123,7 +134,7 @@ TEST_CASE("shared memory: a send and a receive that differ") {
 
 TEST_CASE("shared memory: calls that wait for each other are an error at once") {
   for (const WrongOrder& order : WrongOrders()) {
-    const ShmOptions run = NewRun(3);
+    const ShmRun run = NewRun(3);
     RankProcesses ranks(3, [&](int rank) {
       const auto comm = Join(run, rank);
       const std::string wrong = CheckWrongOrder(*comm, order);
@@ -134,7 +145,7 @@ TEST_CASE("shared memory: calls that wait for each other are an error at once") 
 }
 
 TEST_CASE("shared memory: sends and receives among collectives") {
-  const ShmOptions run = NewRun(4);
+  const ShmRun run = NewRun(4);
   RankProcesses ranks(4, [&](int rank) {
     const auto comm = Join(run, rank);
     for (const uint64_t seed : {1, 2, 3}) {
@@ -159,7 +170,7 @@ int64_t ResidentOf(const std::string& name) {
 }
 
 TEST_CASE("shared memory: a pair that only sends what is in shared memory takes a few pages") {
-  const ShmOptions run = NewRun(2);
+  const ShmRun run = NewRun(2);
   RankProcesses ranks(2, [&](int rank) {
     const auto world = Join(run, rank);
     const SharedBytes memory = world->Allocate(4 << 20).value();
@@ -188,7 +199,7 @@ TEST_CASE("shared memory: a pair that only sends what is in shared memory takes 
 }
 
 TEST_CASE("shared memory: who does not come to a split is named, and the group") {
-  ShmOptions run = NewRun(3);
+  ShmRun run = NewRun(3);
   run.rank_names = {4, 5, 6};
   RankProcesses ranks(3, [&](int rank) {
     const auto world = Join(run, rank);
@@ -206,7 +217,7 @@ TEST_CASE("shared memory: who does not come to a split is named, and the group")
 }
 
 TEST_CASE("shared memory: who does not come is named, on all ranks") {
-  const ShmOptions run = NewRun(3);
+  const ShmRun run = NewRun(3);
   RankProcesses ranks(3, [&](int rank) {
     const auto comm = Join(run, rank);
     if (rank == 1) {
@@ -221,7 +232,7 @@ TEST_CASE("shared memory: who does not come is named, on all ranks") {
 }
 
 TEST_CASE("shared memory: who never joins is named") {
-  ShmOptions run = NewRun(3);
+  ShmRun run = NewRun(3);
   run.timeout = absl::Milliseconds(200);
   for (const int absent : {0, 2}) {
     RankProcesses ranks(3, [&](int rank) {
@@ -237,7 +248,7 @@ TEST_CASE("shared memory: who never joins is named") {
 
 TEST_CASE("shared memory: a killed process is noticed, within a call and without") {
   for (const bool calls : {true, false}) {
-    const ShmOptions run = NewRun(3);
+    const ShmRun run = NewRun(3);
     RankProcesses ranks(3, [&](int rank) {
       const auto comm = Join(run, rank);
       std::vector<float> x(1 << 20);
@@ -254,7 +265,7 @@ TEST_CASE("shared memory: a killed process is noticed, within a call and without
 }
 
 TEST_CASE("shared memory: a process that is killed while the ranks join") {
-  const ShmOptions run = NewRun(3);
+  const ShmRun run = NewRun(3);
   RankProcesses ranks(3, [&](int rank) {
     if (rank == 2) absl::SleepFor(absl::Seconds(60));
     ShmOptions options = run;
@@ -268,7 +279,7 @@ TEST_CASE("shared memory: a process that is killed while the ranks join") {
 }
 
 TEST_CASE("shared memory: a stopped process is noticed by its silence") {
-  ShmOptions run = NewRun(3);
+  ShmRun run = NewRun(3);
   run.heartbeat_timeout = absl::Milliseconds(500);
   RankProcesses ranks(3, [&](int rank) {
     const auto comm = Join(run, rank);
@@ -283,7 +294,7 @@ TEST_CASE("shared memory: a stopped process is noticed by its silence") {
 }
 
 TEST_CASE("shared memory: stopping all ranks for a while is no loss") {
-  ShmOptions run = NewRun(2);
+  ShmRun run = NewRun(2);
   run.heartbeat_timeout = absl::Milliseconds(500);
   RankProcesses ranks(2, [&](int rank) {
     const auto comm = Join(run, rank);
@@ -302,7 +313,7 @@ TEST_CASE("shared memory: stopping all ranks for a while is no loss") {
 }
 
 TEST_CASE("shared memory: an error of one rank is the error of all, in the words of the first") {
-  const ShmOptions run = NewRun(3);
+  const ShmRun run = NewRun(3);
   RankProcesses ranks(3, [&](int rank) {
     const auto world = Join(run, rank);
     const auto part = rank < 2 ? world->Split({0, 1}).value() : nullptr;
@@ -327,7 +338,7 @@ TEST_CASE("shared memory: an error of one rank is the error of all, in the words
 }
 
 TEST_CASE("shared memory: who leaves when its calls are done is not dead, unless it is called") {
-  const ShmOptions run = NewRun(3);
+  const ShmRun run = NewRun(3);
   RankProcesses ranks(3, [&](int rank) {
     auto world = Join(run, rank);
     auto part = rank > 0 ? world->Split({1, 2}).value() : nullptr;
@@ -347,7 +358,7 @@ TEST_CASE("shared memory: who leaves when its calls are done is not dead, unless
 }
 
 TEST_CASE("shared memory: groups at once, each in its thread") {
-  const ShmOptions run = NewRun(4);
+  const ShmRun run = NewRun(4);
   RankProcesses ranks(4, [&](int rank) {
     const auto world = Join(run, rank);
     const auto rows = world->Split(rank < 2 ? std::vector{0, 1} : std::vector{2, 3}).value();
@@ -380,7 +391,7 @@ TEST_CASE("shared memory: nothing is left of groups and memory that are gone") {
     return all;
   };
   const std::vector<std::string> before = names();
-  const ShmOptions run = NewRun(2);
+  const ShmRun run = NewRun(2);
   RankProcesses ranks(2, [&](int rank) {
     const int outside = OpenDescriptors();
     {
@@ -414,7 +425,7 @@ TEST_CASE("shared memory: nothing is left of groups and memory that are gone") {
 }
 
 TEST_CASE("shared memory: memory may outlive the run, and is freed by its owner alone") {
-  const ShmOptions run = NewRun(2);
+  const ShmRun run = NewRun(2);
   RankProcesses ranks(2, [&](int rank) {
     auto world = Join(run, rank);
     SharedBytes memory = world->Allocate(8 << 20).value();
@@ -434,7 +445,7 @@ TEST_CASE("shared memory: memory that is refused ends all ranks with an error th
 #ifdef __SANITIZE_ADDRESS__
     if (!by_owner) continue;  // its shadow does not fit either
 #endif
-    const ShmOptions run = NewRun(3);
+    const ShmRun run = NewRun(3);
     RankProcesses ranks(3, [&](int rank) {
       const auto comm = Join(run, rank);
       comm->Run(Call::Barrier()).IgnoreError();  // all have joined

@@ -1,4 +1,4 @@
-#include "data/store/xxh3_stream.h"
+#include "base/xxh3_stream.h"
 
 #include <xxhash.h>
 
