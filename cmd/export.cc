@@ -20,6 +20,7 @@
 #include "cmd/recipe/units.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/run_options.h"
 #include "cmd/save_result.h"
 #include "engine/format/gguf_output.h"
 #include "engine/format/hf_writer.h"
