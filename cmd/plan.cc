@@ -15,14 +15,12 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
-#include "engine/format/config_reader.h"
-#include "engine/format/hf_model.h"
+#include "engine/format/model_config.h"
 #include "parallel/schedule/check.h"
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/drop_backward.h"
@@ -33,7 +31,6 @@ namespace ftune {
 namespace {
 
 constexpr char kScheduleFlag[] = "--schedule";
-constexpr char kConfigFile[] = "config.json";
 
 struct Options {
   std::string recipe;
@@ -74,17 +71,6 @@ absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
                      .found = StrCat("'", options.schedule, "'"),
                      .expected = "a file named *.svg (a picture), *.csv (to be edited and trained with), or "
                                  "*.txt"});
-}
-
-// Of a model's folder or its config.json, which needs no weights beside it, or of a .gguf file.
-absl::StatusOr<ModelConfig> ConfigOf(const std::filesystem::path& model) {
-  const std::filesystem::path config = model.filename() == kConfigFile ? model : model / kConfigFile;
-  if (Exists(config)) {
-    FTUNE_ASSIGN_OR_RETURN(HfConfig read, ReadHfConfig(config));
-    return std::move(read.model);
-  }
-  FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(model));
-  return std::move(files.config);
 }
 
 absl::StatusOr<TimedSchedule> Time(const PipelinePlan& plan) {
@@ -152,8 +138,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(const PictureFormat* const format, FormatOf(options));
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   const Recipe& recipe = loaded.recipe;
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model, ToModelPlan(loaded, HubProgress(invocation.verbosity())));
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ConfigOf(model.model_path));
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
+                         ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   const absl::StatusOr<PipelinePlan> plan = PlanPipeline(recipe, config, model.options);
   if (!plan.ok()) return loaded.Placed(plan.status());
   FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(*plan));

@@ -148,11 +148,13 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   if (!recipe.data.streaming) {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(TakenSources(recipe.data.train)));
     data.train_store = prepared.store;
+    data.train_files = std::move(prepared.files);
     rows = std::move(prepared.dataset);
   }
   if (!recipe.data.eval.empty()) {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset evaluation, prepare(recipe.data.eval));
     data.evaluation_store = evaluation.store;
+    data.evaluation_files = std::move(evaluation.files);
     data.evaluation = std::make_shared<Dataset>(std::move(evaluation.dataset));
   } else if (!recipe.data.val_set_size.empty()) {
     const CountOrShare& size = recipe.data.val_set_size;

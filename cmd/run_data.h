@@ -32,6 +32,8 @@ struct RunData {
   std::shared_ptr<const Dataset> evaluation;  // null where there is none
   PreparedStore train_store;
   PreparedStore evaluation_store;  // of data.eval; a part of the training data is in that store
+  // What training and evaluation data were made from, in this order.
+  std::vector<HashedFile> train_files, evaluation_files;
   std::vector<std::string> notes;  // what a user should be told
   std::vector<int32_t> stop_ids;   // where generation ends
   int64_t vocab_size = 0;          // of the model, with added tokens

@@ -23,6 +23,7 @@ struct RunPaths {
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  std::filesystem::path save_request() const { return folder / "save"; }
   std::filesystem::path ranks() const { return folder / "ranks"; }
   std::filesystem::path rank_log(int attempt, int rank) const;
   // One of the two while it is written.

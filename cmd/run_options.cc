@@ -18,6 +18,7 @@
 #include "engine/adapter/module_pattern.h"
 #include "engine/checkpoint/checkpoint_weights.h"
 #include "engine/format/adapter_base.h"
+#include "engine/format/model_config.h"
 #include "engine/format/peft.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/format/rope_reader.h"
@@ -107,23 +108,22 @@ absl::StatusOr<std::vector<ModulePattern>> CompileFreeze(const TrainSection& tra
 // The weights of model.init_from are for the model that the recipe names: tokens may have been added to it,
 // and its positions scaled.
 absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::path& from) {
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles named, OpenModel(loaded.recipe.model.here));
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles source, OpenModel(from));
-  ModelConfig expected = source.config;
-  expected.vocab_size = named.config.vocab_size;
-  expected.max_position = named.config.max_position;
-  expected.rope = named.config.rope;
-  expected.eos_ids = named.config.eos_ids;
-  expected.bos_id = named.config.bos_id;
-  if (expected == named.config) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig named, ReadModelConfig(loaded.recipe.model.here));
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig source, ReadModelConfig(from));
+  ModelConfig expected = source;
+  expected.vocab_size = named.vocab_size;
+  expected.max_position = named.max_position;
+  expected.rope = named.rope;
+  expected.eos_ids = named.eos_ids;
+  expected.bos_id = named.bos_id;
+  if (expected == named) return absl::OkStatus();
   const auto describe = [](const ModelConfig& c) {
     return StrCat(c.model_type, " of ", c.num_layers, " layers, hidden_size ", c.hidden_size);
   };
   ErrorDetail detail = loaded.At("model.init_from");
   detail.message = "these weights are for another model than model.path";
-  detail.found = describe(source.config);
-  detail.expected =
-      StrCat(describe(named.config), ", the same in all settings but the vocabulary and the context");
+  detail.found = describe(source);
+  detail.expected = StrCat(describe(named), ", the same in all settings but the vocabulary and the context");
   return UsageError(std::move(detail));
 }
 
@@ -182,11 +182,10 @@ absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubRepor
   }
   const std::filesystem::path& folder = source.adapters.front();
   if (!loaded.recipe.adapter) return NeedsAdapter(loaded, "the folder of an adapter", "a model's folder");
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig base, ReadModelConfig(plan.model_path));
   FTUNE_ASSIGN_OR_RETURN(PeftConfig peft, ReadPeftConfig(folder));
-  FTUNE_ASSIGN_OR_RETURN(
-      plan.options.lora,
-      ContinueAdapter(loaded, std::move(peft.lora), (folder / "adapter_config.json").string(), base.config));
+  FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, std::move(peft.lora),
+                                                            (folder / "adapter_config.json").string(), base));
   plan.options.adapters = {folder};
   if (Exists(folder / "tokenizer.json")) plan.tokenizer = folder;
   FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
@@ -400,8 +399,8 @@ StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank) {
                     .ranks = *recipe.parallel.data}};
 }
 
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter) {
-  FTUNE_RETURN_IF_ERROR(ResolveModelOf(loaded, reporter));
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter, ModelParts parts) {
+  FTUNE_RETURN_IF_ERROR(ResolveModelOf(loaded, reporter, parts));
   const Recipe& recipe = loaded.recipe;
   ModelPlan plan;
   plan.model_path = recipe.model.here;
@@ -423,8 +422,8 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& r
   // A frozen base stays as it is in the file unless the recipe names a type.
   if (loaded.places.contains("precision.weights")) options.frozen_dtype = options.trainable_dtype;
   if (recipe.model.rope_scaling) {
-    FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(recipe.model.here));
-    FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, files.config));
+    FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(recipe.model.here));
+    FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, config));
   }
   if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan, reporter));
   return plan;

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/hub/hub_reporter.h"
+#include "cmd/hub/model_files.h"
 #include "cmd/recipe/load.h"
 #include "cmd/recipe/resolve.h"
 #include "data/audit/audit_report.h"
@@ -55,8 +56,10 @@ struct ModelPlan {
   std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
-// Models of the hub are looked up, and downloaded if need be: ModelSection::here is filled in.
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter);
+// Models of the hub are looked up, and the parts of model.path that are wanted are downloaded if need be:
+// ModelSection::here is filled in.
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter,
+                                      ModelParts parts = ModelParts::kAll);
 
 // An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
 void NameBase(const Recipe& recipe, const ModelPlan& plan, ModelFiles& files);

@@ -4,8 +4,10 @@
 #include <csignal>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -103,23 +105,28 @@ class Verification {
     std::signal(SIGPIPE, SIG_IGN);
     // All that can be wrong with a mesh is found before anything runs.
     FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe own, OpenRecipe(options_.recipe, options_.overrides));
-    batch_ = StrCat("train.global_batch_size=", *own.recipe.train.global_batch_size);
-    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe one, Open({}));
+    global_batch_ = *own.recipe.train.global_batch_size;
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe unresolved, LoadRecipe(options_.recipe, options_.overrides));
+    microbatches_ = unresolved.recipe.train.gradient_accumulation_steps;
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<std::string> one_rank, OverridesOf({}));
+    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe one, Open(one_rank));
     const absl::StatusOr<ModelPlan> model_plan = ToModelPlan(one, HubProgress(invocation_.verbosity()));
     if (!model_plan.ok()) return one.Placed(model_plan.status());
     FTUNE_RETURN_IF_ERROR(CheckNoPipes(one, "several runs", "write the rows to a file"));
     std::vector<std::vector<std::string>> meshes;
     for (const std::string& mesh : options_.meshes) {
-      FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, MeshOverrides(mesh));
+      FTUNE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, MeshOverrides(mesh));
+      FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> overrides, OverridesOf(keys));
       FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe loaded, Open(overrides));
       const absl::Status splits = CheckModelSplits(loaded.recipe, *model_plan);
       if (!splits.ok()) return loaded.Placed(splits);
+      SayMicrobatches(mesh, loaded.recipe);
       meshes.push_back(std::move(overrides));
     }
 
     FTUNE_ASSIGN_OR_RETURN(ScratchFolder scratch, ScratchFolder::Create());
     folder_ = scratch.path();
-    absl::StatusOr<CommandResult> result = Compare(meshes);
+    absl::StatusOr<CommandResult> result = Compare(one_rank, meshes);
     // Of a rank that failed, the error names a log.
     if (ExitCodeOf(result.status()) == static_cast<int>(ExitCode::kRankFailed)) {
       scratch.KeepOnly(RunPaths(kRun).ranks());
@@ -128,9 +135,11 @@ class Verification {
   }
 
  private:
-  absl::StatusOr<CommandResult> Compare(const std::vector<std::vector<std::string>>& meshes) {
+  // The overrides of one rank and of each mesh.
+  absl::StatusOr<CommandResult> Compare(const std::vector<std::string>& one,
+                                        const std::vector<std::vector<std::string>>& meshes) {
     progress_.Say(absl::StrFormat("steps on one rank: %d", options_.steps));
-    FTUNE_ASSIGN_OR_RETURN(const CommandResult left, RunRanks({}, options_.steps));
+    FTUNE_ASSIGN_OR_RETURN(const CommandResult left, RunRanks(one, options_.steps));
     if (left.exit != 0) return left;  // by a signal
     CommandResult all{.json = {{"ok", true}, {"meshes", nlohmann::ordered_json::array()}}};
     for (size_t i = 0; i < meshes.size(); ++i) {
@@ -149,25 +158,43 @@ class Verification {
     return all;
   }
 
-  std::vector<std::string> OverridesOf(const std::vector<std::string>& mesh) const {
+  // With the recipe's own batch and, where it names their number and the mesh's data ranks leave a whole
+  // number of samples for each, its own microbatches.
+  absl::StatusOr<std::vector<std::string>> OverridesOf(const std::vector<std::string>& mesh) const {
     std::vector<std::string> overrides = options_.overrides;
     const std::vector<std::string> one = OneRank();
     overrides.insert(overrides.end(), one.begin(), one.end());
-    overrides.push_back(batch_);
+    overrides.push_back(StrCat("train.global_batch_size=", global_batch_));
     overrides.insert(overrides.end(), mesh.begin(), mesh.end());
-    if (!folder_.empty()) overrides.push_back(StrCat("output_dir=", (folder_ / kRun).string()));
-    return overrides;
+    if (!microbatches_) return overrides;
+    std::vector<std::string> kept = overrides;
+    kept.push_back("train.micro_batch_size=auto");
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe loaded, Open(kept));
+    const int64_t ranks = *loaded.recipe.parallel.data;
+    if (global_batch_ / ranks % *microbatches_ != 0) return overrides;
+    kept.push_back(StrCat("train.gradient_accumulation_steps=", *microbatches_));
+    return kept;
   }
 
-  absl::StatusOr<LoadedRecipe> Open(const std::vector<std::string>& mesh) const {
-    return OpenRecipe(options_.recipe, OverridesOf(mesh));
+  void SayMicrobatches(const std::string& mesh, const Recipe& recipe) {
+    const int64_t microbatches = *recipe.train.gradient_accumulation_steps;
+    if (!microbatches_ || microbatches == *microbatches_) return;
+    progress_.Say(
+        absl::StrFormat("%s: %d microbatches a step; the recipe's %d do not divide what each of "
+                        "%d data ranks has of a batch of %d",
+                        mesh, microbatches, *microbatches_, *recipe.parallel.data, global_batch_));
+  }
+
+  absl::StatusOr<LoadedRecipe> Open(const std::vector<std::string>& overrides) const {
+    return OpenRecipe(options_.recipe, overrides);
   }
 
   // As processes, as `ftune train` would start them; what the first of them reports.
-  absl::StatusOr<CommandResult> RunRanks(const std::vector<std::string>& mesh, int64_t steps) const {
-    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, Open(mesh));
+  absl::StatusOr<CommandResult> RunRanks(std::vector<std::string> overrides, int64_t steps) const {
+    overrides.push_back(StrCat("output_dir=", (folder_ / kRun).string()));
+    FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, Open(overrides));
     const TrainOptions train = {.recipe = options_.recipe,
-                                .overrides = OverridesOf(mesh),
+                                .overrides = std::move(overrides),
                                 .force = true,
                                 .verify = VerifyTask{.reference = folder_, .steps = steps}};
     Invocation quiet = invocation_;
@@ -197,8 +224,9 @@ class Verification {
   const Options& options_;
   const Invocation& invocation_;
   Progress progress_;
-  std::string batch_;             // an override: every mesh has the recipe's own batch
-  std::filesystem::path folder_;  // of all that is left of runs
+  int64_t global_batch_ = 0;             // the recipe's
+  std::optional<int64_t> microbatches_;  // of a step, where the recipe names their number
+  std::filesystem::path folder_;         // of all that is left of runs
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json",    "tokenizer_
                                                 "added_tokens.json", "chat_template.jinja",
                                                 "vocab.txt",         "chat_template.json",
                                                 "tokenizer.model.v3"};
-constexpr std::string_view kConfigFiles[] = {"config.json", "generation_config.json", "adapter_config.json",
+constexpr std::string_view kConfigFile = "config.json";
+constexpr std::string_view kConfigFiles[] = {kConfigFile, "generation_config.json", "adapter_config.json",
                                              "ftune_adapter.json"};
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
@@ -108,6 +109,10 @@ absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std:
       if (Has(paths, name)) chosen.emplace_back(name);
     }
   };
+  if (parts == ModelParts::kConfig && Has(paths, kConfigFile)) {
+    take(kConfigFiles);
+    return chosen;
+  }
   take(kTokenizerFiles);
   std::copy_if(paths.begin(), paths.end(), std::back_inserter(chosen), IsTiktokenFile);
   if (parts == ModelParts::kTokenizer && !chosen.empty()) return chosen;
@@ -116,7 +121,7 @@ absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std:
     chosen.emplace_back(kAdapterFile);
     return chosen;
   }
-  if (!Has(paths, "config.json")) return NoWeights(paths, id);
+  if (!Has(paths, kConfigFile)) return NoWeights(paths, id);
   if (Has(paths, kSingleFile)) {
     chosen.emplace_back(kSingleFile);
     return chosen;
@@ -128,13 +133,14 @@ absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std:
 }
 
 bool IsWholeModel(const std::vector<std::string>& paths, ModelParts parts) {
+  if (parts == ModelParts::kConfig) return Has(paths, kConfigFile);
   const bool tokenizer = Has(paths, "tokenizer.json") || Has(paths, "tokenizer.model") ||
                          (Has(paths, "vocab.json") && Has(paths, "merges.txt")) ||
                          std::any_of(paths.begin(), paths.end(), IsTiktokenFile);
   // Without its configuration a tokenizer has no chat template.
   if (!tokenizer || !Has(paths, "tokenizer_config.json")) return false;
   if (parts == ModelParts::kTokenizer) return true;
-  if (!Has(paths, "config.json")) return false;
+  if (!Has(paths, kConfigFile)) return false;
   if (Has(paths, kSingleFile)) return true;
   return Has(paths, kIndexFile) && std::any_of(paths.begin(), paths.end(), IsWeightShard) &&
          HasAllShards(paths);

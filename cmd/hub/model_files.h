@@ -8,10 +8,11 @@
 
 namespace ftune {
 
-enum class ModelParts { kAll, kTokenizer };
+enum class ModelParts { kAll, kTokenizer, kConfig };
 
 // Of a model: its configuration, its weights as safetensors, its tokenizer's files; of an adapter likewise.
-// Never pickles. An error, with `id` in it, where there are no such weights.
+// Of kConfig its configuration alone. Never pickles. An error, with `id` in it, where there are no such
+// weights.
 absl::StatusOr<std::vector<std::string>> ChooseModelFiles(const std::vector<std::string>& paths,
                                                           ModelParts parts, const std::string& id);
 

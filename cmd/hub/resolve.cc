@@ -118,10 +118,10 @@ absl::StatusOr<ResolvedDataset> ResolveDataset(const std::string& path,
   return resolved;
 }
 
-absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter) {
+absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter, ModelParts parts) {
   ModelSection& model = loaded.recipe.model;
   FTUNE_ASSIGN_OR_RETURN(const ResolvedModel resolved,
-                         ResolveModelPath(model.path, model.revision, ModelParts::kAll, reporter));
+                         ResolveModelPath(model.path, model.revision, parts, reporter));
   model.here = resolved.path.string();
   if (!resolved.commit.empty()) {
     model.revision = resolved.commit;

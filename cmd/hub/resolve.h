@@ -38,7 +38,8 @@ absl::StatusOr<ResolvedDataset> ResolveDataset(const std::string& path,
 // Fills in ModelSection::here and DataSource::files, and the commits as revisions, so that the recipe that a
 // run keeps names the very same content. Keys that only hub ids have (revision, name, split) are an error on
 // others.
-absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter);
+absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter,
+                            ModelParts parts = ModelParts::kAll);
 absl::Status ResolveDatasetsOf(LoadedRecipe& loaded, const HubReporter& reporter);
 
 }  // namespace ftune

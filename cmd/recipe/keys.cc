@@ -463,7 +463,17 @@ void AddCheckpoint(KeyTable& table) {
                  "Save so often per epoch, instead of save_steps."),
        MakeField("keep_last", &S::keep_last, IntType(1), "How many checkpoints are kept.",
                  {"save_total_limit"}),
-       MakeField("async", &S::async, BoolType(), "Write while training goes on."),
+       MakeField("keep_best", &S::keep_best, BoolType(),
+                 "Save at each evaluation that is the best so far, and keep that checkpoint too."),
+       MakeField("keep_every", &S::keep_every, NullOr(IntType(1)),
+                 "Keep also the checkpoints of steps that are multiples of this."),
+       MakeField("async", &S::async, BoolType(),
+                 "Write while training goes on, from a copy in memory as large as the rank's share."),
+       MakeField(
+           "when_busy", &S::when_busy,
+           OneOf<WhenBusy>({{{"wait"}, WhenBusy::kWait}, {{"skip"}, WhenBusy::kSkip}}),
+           "What becomes of a save that is due while the one before is still being written. A save that "
+           "somebody asked for always waits."),
        MakeField("stop_after", &S::stop_after, NullOr(DurationType()), "Save and stop after so long.")});
 }
 

@@ -129,6 +129,19 @@ void RunLog::Save(int64_t step, const std::filesystem::path& path) {
   Write("save", step, {{"path", path.string()}});
 }
 
+void RunLog::Checkpoint(const SaveReport& r) {
+  nlohmann::ordered_json facts = {{"path", r.folder.string()}};
+  if (r.status.ok()) {
+    facts.update({{"bytes", r.bytes},
+                  {"seconds", r.seconds},
+                  {"stall_seconds", r.stall_seconds},
+                  {"removed", r.removed}});
+  } else {
+    facts["error"] = std::string(r.status.message());
+  }
+  Write("save", r.step, facts);
+}
+
 void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }
 
 nlohmann::ordered_json ToJson(const MemoryUse& memory) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/prompt.h"
+#include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/train/reports.h"
 
 namespace ftune {
@@ -26,6 +27,7 @@ class RunLog {
   void Skip(const SkipReport& report);
   void Eval(const EvalReport& report, const std::vector<PromptAnswer>& samples);
   void Save(int64_t step, const std::filesystem::path& path);
+  void Checkpoint(const SaveReport& report);
   void End(int64_t step, nlohmann::ordered_json facts);
 
   // The first failure to write (a full disk), if any: training goes on, the run says so at its end.

@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/adapter/lora.h"
+#include "engine/adapter/lora_names.h"
 #include "engine/backend/cpu/cpu_workspace.h"
 #include "engine/backend/meta/meta_backend.h"
 #include "engine/model/model.h"
 #include "engine/pipeline/stage_plan.h"
-#include "parallel/schedule/csv.h"
 
 namespace ftune {
 namespace {
@@ -49,6 +49,19 @@ double WeightCost(const Model& model, size_t block) {
   return sum;
 }
 
+// Multiply-adds a token of a block's adapters, in the forward; as many again go into the gradient of what
+// comes in.
+double AdapterCost(const Model& model, size_t block) {
+  double sum = 0.0;
+  for (const Parameter& p : model.blocks()[block]->store().parameters()) {
+    // A token looks one column of an embedding's A up.
+    if (p.name.ends_with(kLoraA) || p.name.ends_with(kLoraB) || p.name.ends_with(kLoraEmbeddingB)) {
+      sum += static_cast<double>(p.global_size());
+    }
+  }
+  return sum;
+}
+
 // Of a block's forward, the share that backward repeats.
 double RepeatedShare(const ActivationCheckpointing& mode) {
   switch (mode.kind) {
@@ -69,7 +82,8 @@ absl::Status AddCosts(const Recipe& recipe, const ModelConfig& config, const Loa
                       PipelinePlan& plan) {
   MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(1));
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, OutlineOf(backend, config, training));
-  const std::vector<double> forward = BlockCosts(config, recipe.data.sequence_len);
+  std::vector<double> forward = BlockCosts(config, recipe.data.sequence_len);
+  for (size_t i = 0; i < forward.size(); ++i) forward[i] += AdapterCost(*model, i);
   const double mean =
       std::accumulate(forward.begin(), forward.end(), 0.0) / static_cast<double>(plan.blocks.size());
   const double repeated = RepeatedShare(recipe.memory.activation_checkpointing);
@@ -97,15 +111,15 @@ absl::Status AddCosts(const Recipe& recipe, const ModelConfig& config, const Loa
 
 absl::StatusOr<ScheduleSource> SourceOf(const Recipe& recipe, int microbatches) {
   const ParallelSection& parallel = recipe.parallel;
-  ScheduleSource source;
-  source.chunks = static_cast<int>(parallel.virtual_stages);
   if (const std::optional<ScheduleKind> kind = FindScheduleKind(parallel.schedule)) {
+    ScheduleSource source;
     source.kind = *kind;
+    source.chunks = static_cast<int>(parallel.virtual_stages);
     return source;
   }
-  source.file = parallel.schedule;
-  FTUNE_ASSIGN_OR_RETURN(const Schedule schedule,
-                         ReadScheduleCsv(source.file, {.ranks = static_cast<int>(*parallel.pipeline)}));
+  FTUNE_ASSIGN_OR_RETURN(ScheduleSource source,
+                         ScheduleSource::Read(parallel.schedule, static_cast<int>(*parallel.pipeline)));
+  const Schedule& schedule = *source.given;
   if (schedule.shape.microbatches != microbatches) {
     return DataError({.file = parallel.schedule,
                       .message = "the schedule is for another number of microbatches",

@@ -15,9 +15,12 @@
 #include "cmd/save_result.h"
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/resume_run.h"
+#include "cmd/train/run_checkpoints.h"
+#include "cmd/train/same_files.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
+#include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
@@ -58,18 +61,16 @@ absl::StatusOr<ParameterCounts> CountParameters(const Model& model, Mesh& mesh) 
   return counts;
 }
 
+nlohmann::ordered_json MeshFacts(const MeshShape& mesh) {
+  return {
+      {"tensor", mesh.tensor}, {"context", mesh.context}, {"data", mesh.data}, {"pipeline", mesh.pipeline}};
+}
+
 nlohmann::ordered_json StartFacts(const ParameterCounts& parameters, int64_t total_steps,
                                   const MemoryUse& memory, const MeshShape& mesh) {
-  return {{"parameters", parameters.total},
-          {"trainable_parameters", parameters.trainable},
-          {"total_steps", total_steps},
-          {"memory", ToJson(memory)},
-          {"ranks", mesh.ranks()},
-          {"mesh",
-           {{"tensor", mesh.tensor},
-            {"context", mesh.context},
-            {"data", mesh.data},
-            {"pipeline", mesh.pipeline}}}};
+  return {{"parameters", parameters.total}, {"trainable_parameters", parameters.trainable},
+          {"total_steps", total_steps},     {"memory", ToJson(memory)},
+          {"ranks", mesh.ranks()},          {"mesh", MeshFacts(mesh)}};
 }
 
 // With the rank's name, where it is one of several: what does not fit here may fit elsewhere.
@@ -112,8 +113,18 @@ absl::StatusOr<CommandResult> RankRun::Run() {
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
+  // Before anything is made of them: ranks with other models would wait for each other in other calls.
+  const bool own_files = mesh_->shape().ranks() > 1 && !start_.supervised;
+  if (own_files) {
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe(), model_plan_));
+    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs));
+  }
   FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
+  if (own_files) {
+    const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
+    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), DataInputs(data_->run(), schedule)));
+  }
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
@@ -366,12 +377,60 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   }
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
+  FTUNE_RETURN_IF_ERROR(MakeSaver());
+  FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
+  if (options.resume) FTUNE_RETURN_IF_ERROR(batches->Seek(options.resume->position));
+  RunCheckpoints checkpoints(
+      *saver_, shards(),
+      RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
+      log_.get(), progress_);
+  options.checkpoints = &checkpoints;
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
-                  observer, model_.shards.get(), pipeline_.get());
+                  observer, &shards(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
-  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
-  if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
+  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
+  // A large model takes longer to write than a step may.
+  SetTimeout(recipe().launch.start_timeout);
+  FTUNE_RETURN_IF_ERROR(checkpoints.SaveLast(summary.state));
+  // What was interrupted goes on, and comes to its result then.
+  if (!summary.stopped && (!keeps_best || !summary.state.best_loss)) {
+    FTUNE_RETURN_IF_ERROR(Save(summary.steps()));
+  }
   return Finish(summary);
+}
+
+bool RankRun::Stops() {
+  const std::optional<double>& limit = recipe().checkpoint.stop_after;
+  return stop_->received() != 0 || (limit && Timeline::Now() - started_ >= *limit);
+}
+
+ModelShards& RankRun::shards() {
+  if (model_.shards) return *model_.shards;
+  if (!whole_) whole_ = ModelShards::Single(*backend_, Stream(), *model_.model);
+  return *whole_;
+}
+
+absl::Status RankRun::MakeSaver() {
+  const MeshShape& shape = mesh_->shape();
+  SaverOptions options = {
+      .checkpoints = paths().checkpoints(),
+      .async = recipe().checkpoint.async,
+      .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
+      .keep_best = recipe().checkpoint.keep_best,
+      .recipe = ToYaml(recipe()),
+      .seed = static_cast<uint64_t>(recipe().train.seed),
+      .mesh = MeshFacts(shape),
+      .timeout = absl::Seconds(recipe().launch.start_timeout)};
+  FTUNE_ASSIGN_OR_RETURN(
+      saver_, CheckpointSaver::Create(*backend_, Stream(), *model_.model, shards(), *optimizer_, options));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
+  if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(options_.resume->folder));
+  FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
+  return std::optional<TrainerState>(reader.manifest().state);
 }
 
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
@@ -397,15 +456,17 @@ absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
   if (!leads()) return CommandResult{.exit = exit};
   const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
   CommandResult result{.json = {{"run", paths().folder.string()},
-                                {"steps", summary.steps},
-                                {"loss", number(summary.loss)},
-                                {"eval_loss", number(summary.eval_loss)},
+                                {"steps", summary.steps()},
+                                {"loss", number(summary.state.loss)},
+                                {"eval_loss", number(summary.state.eval_loss)},
                                 {"exit", exit}},
                        .exit = exit};
-  log_->End(summary.steps, result.json);
+  log_->End(summary.steps(), result.json);
   FTUNE_RETURN_IF_ERROR(log_->status());
   SayEnd(summary);
-  result.text = StrCat(saved_.string(), "\n");
+  const std::filesystem::path left =
+      summary.stopped ? paths().checkpoints() / CheckpointName(summary.steps()) : saved_;
+  result.text = StrCat(left.string(), "\n");
   return result;
 }
 
@@ -415,23 +476,25 @@ void RankRun::SayEnd(const TrainSummary& summary) {
     progress_.Say(StrCat("data: ", DescribeStream(stream->report())));
   }
   if (summary.data_ended) {
-    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps, total));
+    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps(), total));
   }
-  if (recipe().train.early_stopping_patience && summary.best_loss) {
+  if (recipe().train.early_stopping_patience && summary.state.best_loss) {
     progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
                                   summary.early     ? "no better evaluation: stopped early"
                                   : summary.stopped ? "stopped"
                                                     : "all steps done",
-                                  summary.best_step, *summary.best_loss));
+                                  summary.state.best_step, *summary.state.best_loss));
   }
   if (!summary.stopped) {
     progress_.Say(StrCat("done: ", saved_.string()));
     return;
   }
-  progress_.Say(
-      absl::StrFormat("stopped by %s after step %d of %d; saved %s\nto go on from there: ftune resume %s",
-                      stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total,
-                      saved_.string(), paths().folder.string()));
+  const int signal = stop_->received();
+  progress_.Say(absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
+                                signal == SIGINT    ? "SIGINT"
+                                : signal == SIGTERM ? "SIGTERM"
+                                                    : "checkpoint.stop_after",
+                                summary.steps(), total, paths().folder.string()));
 }
 
 absl::StatusOr<CommandResult> RankRun::Verify() {

@@ -95,6 +95,8 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
 absl::StatusOr<CommandResult> StartTraining(const TrainOptions& options, Invocation& invocation) {
   // A run does not end because somebody has left the pager that shows it.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor does one that is asked to save before it can.
+  std::signal(SIGUSR1, SIG_IGN);
   FTUNE_ASSIGN_OR_RETURN(const RankStart start, ReadRankStart());
   ReportWhatEndsProcess(start.Name(), start.supervised);
   if (!start.supervised) {

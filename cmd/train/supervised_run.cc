@@ -72,25 +72,33 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
 // What becomes of the ranks while they run, for the screen and the files.
 class Watch final : public SupervisorObserver {
  public:
-  Watch(int ranks, Verbosity verbosity, RankOutput& output, const TcpStoreServer& store, std::string prefix)
-      : ranks_(ranks), verbosity_(verbosity), output_(output), store_(store), prefix_(std::move(prefix)) {}
+  // `logs` are the ranks'.
+  Watch(std::vector<std::filesystem::path> logs, Verbosity verbosity, RankOutput& output,
+        const TcpStoreServer& store, std::string prefix)
+      : logs_(std::move(logs)),
+        verbosity_(verbosity),
+        output_(output),
+        store_(store),
+        prefix_(std::move(prefix)) {}
 
   void OnTick() override { output_.Take(); }
   void OnStopped(int rank, pid_t pid) override { Say(rank, pid, "is stopped"); }
   void OnContinued(int rank, pid_t pid) override { Say(rank, pid, "goes on"); }
   bool HaveMet() override {
-    while (met_ < ranks_ && store_.Has(StrCat(prefix_, JoinedKey(met_)))) ++met_;
-    return met_ == ranks_;
+    while (met_ < ranks() && store_.Has(StrCat(prefix_, JoinedKey(met_)))) ++met_;
+    return met_ == ranks();
   }
 
  private:
   void Say(int rank, pid_t pid, std::string_view what) {
     const std::string text = StrCat("rank ", rank, " (pid ", pid, ") ", what);
     output_.File(rank, text);
-    if (verbosity_ != Verbosity::kQuiet) output_.Show(text);
+    if (verbosity_ != Verbosity::kQuiet) output_.Show(StrCat(text, "; its log is ", logs_[rank].string()));
   }
 
-  int ranks_;
+  int ranks() const { return static_cast<int>(logs_.size()); }
+
+  std::vector<std::filesystem::path> logs_;
   Verbosity verbosity_;
   RankOutput& output_;
   const TcpStoreServer& store_;
@@ -216,7 +224,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunRanks() {
   const std::string prefix = StrCat(RandomToken(), "/");
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<TcpStoreServer> store,
                          TcpStoreServer::Start(kLoopback, 0, prefix));
-  Watch watch(ranks_, verbosity_, output, *store, prefix);
+  Watch watch(files, verbosity_, output, *store, prefix);
   SupervisorOptions options;
   options.good.push_back(static_cast<int>(ExitCode::kPreempted));
   options.stopped_timeout = absl::Seconds(recipe().launch.heartbeat_timeout);

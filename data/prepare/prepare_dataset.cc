@@ -52,6 +52,12 @@ absl::StatusOr<Files> HashEntries(const std::vector<DatasetEntry>& entries) {
   return files;
 }
 
+std::vector<HashedFile> Flat(const Files& files) {
+  std::vector<HashedFile> flat;
+  for (const std::vector<HashedFile>& entry : files) flat.insert(flat.end(), entry.begin(), entry.end());
+  return flat;
+}
+
 absl::Status NothingLeft(const std::vector<DatasetEntry>& entries, const DataReport& report) {
   const AuditCounts& audit = report.audit;
   const std::string first = audit.first_lost_message.empty() ? audit.first_lost : audit.first_lost_message;
@@ -203,7 +209,7 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const std::vector<DatasetEntry>& 
   const SampleBuilder builder(tokenizer, chat_template, options.source.options);
   const auto in_memory = [&]() -> absl::StatusOr<PreparedDataset> {
     FTUNE_ASSIGN_OR_RETURN(Dataset dataset, BuildInMemory(entries, files, builder, build, observer));
-    return PreparedDataset{.dataset = std::move(dataset)};
+    return PreparedDataset{.dataset = std::move(dataset), .files = Flat(files)};
   };
   if (options.folder.empty()) return in_memory();
 
@@ -226,7 +232,8 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const std::vector<DatasetEntry>& 
   PreparedDataset prepared{.store = {.path = preparation.path(),
                                      .bytes = BytesOf(*found.store),
                                      .shards = static_cast<int64_t>(found.store->shards().size()),
-                                     .reused_shards = found.reused_shards}};
+                                     .reused_shards = found.reused_shards},
+                           .files = Flat(files)};
   DataReport report = found.store->report();
   FTUNE_ASSIGN_OR_RETURN(prepared.dataset, DatasetOf(entries, std::move(found.store), std::move(report)));
   return prepared;

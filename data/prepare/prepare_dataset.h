@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "data/prepare/build_entries.h"
+#include "data/prepare/source_files.h"
 #include "data/prepare/store_key.h"
 #include "data/source/dataset.h"
 #include "data/template/chat_template.h"
@@ -35,6 +36,7 @@ struct PreparedStore {
 struct PreparedDataset {
   Dataset dataset;
   PreparedStore store;
+  std::vector<HashedFile> files;  // of all entries, in the order in which they are read
 };
 
 // The result is the same wherever it is kept. The first row that is not as its format wants is

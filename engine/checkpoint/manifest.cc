@@ -123,6 +123,9 @@ class ManifestReader {
     FTUNE_ASSIGN_OR_RETURN(state.epoch, RequiredField<double>(root, "epoch", file_));
     FTUNE_ASSIGN_OR_RETURN(state.loss, MaybeNumber(root, "loss"));
     FTUNE_ASSIGN_OR_RETURN(state.eval_loss, MaybeNumber(root, "eval_loss"));
+    if (root.contains("eval_step") && !root["eval_step"].is_null()) {
+      FTUNE_ASSIGN_OR_RETURN(state.eval_step, Count(root, "eval_step"));
+    }
     FTUNE_ASSIGN_OR_RETURN(state.best_loss, MaybeNumber(root, "best_loss"));
     FTUNE_ASSIGN_OR_RETURN(state.best_step, Count(root, "best_step"));
     FTUNE_ASSIGN_OR_RETURN(state.worse_in_a_row, Count(root, "worse_in_a_row"));
@@ -243,6 +246,7 @@ ordered_json ToJson(const TrainerState& state) {
                        {"loss_scale", nullptr},
                        {"loss", OrNull(state.loss)},
                        {"eval_loss", OrNull(state.eval_loss)},
+                       {"eval_step", OrNull(state.eval_step)},
                        {"best_loss", OrNull(state.best_loss)},
                        {"best_step", state.best_step},
                        {"worse_in_a_row", state.worse_in_a_row}};

@@ -27,7 +27,7 @@ class Pipeline {
   const ScheduleSource& source() const { return source_; }
   // What the schedule gains is lost where stages wait for each other before they update.
   bool GainsWithoutBarrier() const {
-    return !alone() && source_.file.empty() && ftune::GainsWithoutBarrier(source_.kind);
+    return !alone() && !source_.given && ftune::GainsWithoutBarrier(source_.kind);
   }
   bool Here(int stage) const { return shape_.RankOf(stage) == rank_; }
 

@@ -75,7 +75,7 @@ void Runner::Execute(Step& step, const Action& action) {
     case ActionKind::kGather:
     case ActionKind::kRelease:
     case ActionKind::kReduce:
-      return;  // block by block, within the compute actions: see BlockHooks
+      return;  // where the schedule has them for a stage, BlockHooks do them for each of its blocks
   }
 }
 

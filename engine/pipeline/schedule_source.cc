@@ -1,7 +1,6 @@
 #include "engine/pipeline/schedule_source.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -25,33 +24,35 @@ Schedule FirstMicrobatches(Schedule schedule, int microbatches) {
 
 }  // namespace
 
+absl::StatusOr<ScheduleSource> ScheduleSource::Read(const std::filesystem::path& file, int ranks) {
+  FTUNE_ASSIGN_OR_RETURN(Schedule schedule, ReadScheduleCsv(file, {.ranks = ranks}));
+  ScheduleSource source;
+  source.given = std::make_shared<const Schedule>(std::move(schedule));
+  source.file = file;
+  return source;
+}
+
 absl::StatusOr<Schedule> ScheduleSource::Make(int ranks, int microbatches) const {
-  if (!file.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(Schedule schedule, ReadScheduleCsv(file, {.ranks = ranks}));
-    if (microbatches > schedule.shape.microbatches) {
+  if (given) {
+    if (microbatches > given->shape.microbatches) {
       return DataError({.file = file.string(),
                         .message = "the schedule is for fewer microbatches than a step has",
-                        .found = StrCat(schedule.shape.microbatches),
+                        .found = StrCat(given->shape.microbatches),
                         .expected = StrCat(microbatches)});
     }
-    return FirstMicrobatches(std::move(schedule), microbatches);
+    return FirstMicrobatches(*given, microbatches);
   }
   return MakeSchedule(kind, ranks, chunks, microbatches, costs);
 }
 
 absl::StatusOr<ScheduleShape> ScheduleSource::Shape(int ranks) const {
-  if (!file.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(const Schedule schedule, ReadScheduleCsv(file, {.ranks = ranks}));
-    return schedule.shape;
-  }
+  if (given) return given->shape;
   FTUNE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(kind, ranks, chunks, 1));
   return schedule.shape;
 }
 
 bool GainsWithoutBarrier(ScheduleKind kind) {
-  constexpr std::array kKinds = {ScheduleKind::kZbH2, ScheduleKind::kZbV, ScheduleKind::kVHalf,
-                                 ScheduleKind::kVMin};
-  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+  return kind == ScheduleKind::kZbH2 || kind == ScheduleKind::kZbV;
 }
 
 }  // namespace ftune

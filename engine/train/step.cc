@@ -10,14 +10,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/loader/batch_hash.h"
 #include "parallel/comm/gather_records.h"
 
 namespace ftune {
 namespace {
-
-StepFacts FactsOf(const StepInput& input, const Pipeline& pipeline) {
-  return {input.step, input.trained_tokens, std::ssize(input.microbatches), pipeline.fingerprint()};
-}
 
 enum Finiteness : int64_t { kFinite, kGradientsNot, kLossNot };
 
@@ -78,7 +75,7 @@ void TrainStep::LeaveBarrier() {
   std::iota(all.begin(), all.end(), 0);
   absl::StatusOr<std::unique_ptr<Communicator>> group = world.Split(all);
   if (!group.ok()) return world.Abort(group.status());
-  exchange_ = std::make_unique<StepExchange>(*std::move(group), stream_);
+  exchange_ = std::make_unique<StepExchange>(shards_->mesh().shape(), *std::move(group), stream_);
   optimistic_.emplace(backend_, stream_, optimizer_, *shards_, scaler());
 }
 
@@ -121,7 +118,7 @@ absl::StatusOr<StepOutput> TrainStep::RunWithBarrier(const StepInput& input,
   Communicator& world = shards_->mesh().world();
   StepOutput output = BeginOutput(input);
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
-  FTUNE_RETURN_IF_ERROR(AgreeOnFacts(world, stream_, FactsOf(input, runner_.pipeline())));
+  FTUNE_RETURN_IF_ERROR(AgreeOnFacts(shards_->mesh(), stream_, FactsOf(input)));
   FTUNE_ASSIGN_OR_RETURN(output.completed, MakeGradients(input, *actions, output.loss_scale, [&] {
                            return shards_->AgreeOn(stop() ? 1 : 0) != 0;
                          }));
@@ -146,8 +143,9 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   StepProgress progress;
   if (std::exchange(stop_agreed_, false)) return StepProgress{.kind = StepProgress::Kind::kStopped};
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
-  StepRecord own = RecordOf(FactsOf(input, runner_.pipeline()));
+  StepRecord own = RecordOf(FactsOf(input));
   own.stops = stop() ? 1 : 0;
+  own.saves = input.wants_save ? 1 : 0;
   own.has_next = input.has_next ? 1 : 0;
   exchange_->Start(own);
   const double loss_scale = BeginOutput(input).loss_scale;
@@ -159,6 +157,7 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   FTUNE_RETURN_IF_ERROR(records.status());
   FTUNE_RETURN_IF_ERROR(made.status());
   stop_agreed_ = AnyOf(*records, &StepRecord::stops);
+  progress.any_wants_save = AnyOf(*records, &StepRecord::saves);
   progress.all_have_next = AllOf(*records, &StepRecord::has_next);
   if (open_) {
     progress.settled = SettleOpen(*records);
@@ -188,6 +187,16 @@ absl::StatusOr<std::optional<StepOutput>> TrainStep::Settle() {
   if (!records.ok()) TakeBackOpen();
   FTUNE_RETURN_IF_ERROR(records.status());
   return SettleOpen(*records);
+}
+
+StepFacts TrainStep::FactsOf(const StepInput& input) const {
+  const MeshShape& shape = shards_->mesh().shape();
+  const bool shared = shape.ranks() > shape.data;
+  return {.step = input.step,
+          .trained_tokens = input.trained_tokens,
+          .microbatches = std::ssize(input.microbatches),
+          .schedule = runner_.pipeline().fingerprint(),
+          .batches = shared ? static_cast<int64_t>(HashOf(input.microbatches)) : 0};
 }
 
 StepOutput TrainStep::BeginOutput(const StepInput& input) const {

@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<StepRecord>> StepExchange::Finish() {
   FTUNE_RETURN_IF_ERROR(std::exchange(pending_, {}).Wait());
   std::vector<StepFacts> facts;
   for (const StepRecord& record : table_) facts.push_back(record.facts);
-  FTUNE_RETURN_IF_ERROR(CheckSame(facts, group_->rank()));
+  FTUNE_RETURN_IF_ERROR(CheckSame(shape_, facts, group_->rank()));
   return table_;
 }
 

@@ -16,6 +16,7 @@ namespace ftune {
 struct StepRecord {
   StepFacts facts;
   int64_t stops = 0;     // 1: it is to stop
+  int64_t saves = 0;     // 1: it wants the state behind the step saved
   int64_t has_next = 0;  // 1: it has what the step behind this one is to be made of
   // What is known on this rank of the step before, which is not settled yet.
   double loss = 0.0;     // Σ token losses of its microbatches
@@ -25,10 +26,10 @@ struct StepRecord {
 
 class StepExchange {
  public:
-  // `group` has all ranks of the world and is used for nothing else: what others wait for elsewhere does not
-  // wait for a step's end.
-  StepExchange(std::unique_ptr<Communicator> group, Stream stream)
-      : group_(std::move(group)), stream_(stream) {}
+  // `group` has all ranks of the world, a mesh of `shape`, and is used for nothing else: what others wait for
+  // elsewhere does not wait for a step's end.
+  StepExchange(const MeshShape& shape, std::unique_ptr<Communicator> group, Stream stream)
+      : shape_(shape), group_(std::move(group)), stream_(stream) {}
   ~StepExchange() { pending_.Wait().IgnoreError(); }
   StepExchange(const StepExchange&) = delete;
   StepExchange& operator=(const StepExchange&) = delete;
@@ -41,6 +42,7 @@ class StepExchange {
   CommTraffic traffic() const { return group_->traffic(); }
 
  private:
+  MeshShape shape_;
   std::unique_ptr<Communicator> group_;
   Stream stream_;
   std::vector<StepRecord> table_;  // by rank

@@ -6,10 +6,13 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/strings.h"
 
 namespace ftune {
 namespace {
+
+constexpr size_t kMostShown = 60;
 
 struct Notation {
   std::string_view letters;
@@ -103,7 +106,7 @@ absl::StatusOr<Action> ParseAction(std::string_view text) {
   const std::optional<Action> action = Parse(text);
   if (action) return *action;
   return DataError({.message = "not an action of a schedule",
-                    .found = StrCat("\"", text, "\""),
+                    .found = StrCat("\"", Printable(text, kMostShown), "\""),
                     .expected =
                         "F, B, W, BW, SA, RA, SG, RG or D with stage and microbatch, as F0.3, or G or R "
                         "with a stage, as G0"});

@@ -108,7 +108,7 @@ absl::StatusOr<ScheduleFacts> CheckSchedule(const Schedule& schedule, int first_
   if (const auto fault = FindFault(schedule, first_backward_stage)) {
     std::string where = StrCat("wrong schedule: rank ", fault->rank);
     if (fault->position >= 0) {
-      StrAppend(where, ", action ", fault->position, " (",
+      StrAppend(where, ", action ", fault->position + 1, " (",
                 ToString(schedule.ranks[fault->rank][fault->position]), ")");
     }
     return DataError({.message = StrCat(where, ": ", fault->message), .hint = fault->hint});

@@ -44,7 +44,7 @@ struct ScheduleFacts {
 // Executed with buffered sends and receives that do not wait, all lists come to their end.
 std::optional<ScheduleFault> FindFault(const Schedule& schedule, int first_backward_stage = 0);
 
-// The same, as an error that names rank, position in its list from 0, and action.
+// The same, as an error that names rank, action and which it is of its list, from 1.
 absl::StatusOr<ScheduleFacts> CheckSchedule(const Schedule& schedule, int first_backward_stage = 0);
 
 }  // namespace ftune

@@ -1,11 +1,13 @@
 #include "parallel/schedule/csv.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "parallel/schedule/check.h"
 
@@ -13,11 +15,32 @@ namespace ftune {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r";
+constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
+constexpr size_t kMostShown = 60;
+
+// What other programs write that is no comma between two actions.
+struct Separator {
+  char letter;
+  std::string_view name;
+};
+constexpr std::array<Separator, 3> kOtherSeparators = {
+    {{';', "semicolons"}, {'\t', "tabs"}, {'\r', "line ends of CR alone"}}};
 
 std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// The field itself, which spaces and then quotes may enclose. What more there may be of quotes is no action.
+std::string_view Unquote(std::string_view field) {
+  field = Trim(field);
+  if (field.size() < 2 || field.front() != '"' || field.back() != '"') return field;
+  return Trim(field.substr(1, field.size() - 2));
+}
+
+std::string Count(int64_t number, std::string_view thing) {
+  return StrCat(number, " ", thing, number == 1 ? "" : "s");
 }
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
@@ -51,6 +74,13 @@ class Reader {
 
  private:
   absl::Status ReadActions(std::string_view text) {
+    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+      return DataError({.file = file_,
+                        .message = "this text is UTF-16",
+                        .expected = "ASCII or UTF-8",
+                        .hint = "save it as CSV in UTF-8"});
+    }
+    if (text.starts_with(kUtf8Mark)) text.remove_prefix(kUtf8Mark.size());
     std::vector<std::string_view> lines = Split(text, '\n');
     while (!lines.empty() && Trim(lines.back()).empty()) lines.pop_back();
     if (lines.empty()) {
@@ -61,21 +91,34 @@ class Reader {
       fields_.emplace_back();
       const std::vector<std::string_view> fields = Split(lines[rank], ',');
       for (size_t i = 0; i < fields.size(); ++i) {
-        const std::string_view field = Trim(fields[i]);
+        const std::string_view field = Unquote(fields[i]);
         if (field.empty()) continue;
         const absl::StatusOr<Action> action = ParseAction(field);
-        if (!action.ok()) {
-          ErrorDetail detail = DetailOf(action.status()).value_or(ErrorDetail{});
-          detail.file = file_;
-          detail.line = static_cast<int>(rank) + 1;
-          detail.message = StrCat("field ", i + 1, ": ", detail.message);
-          return DataError(std::move(detail));
-        }
+        if (!action.ok()) return NoAction(rank, i, field, action.status());
         schedule_.ranks.back().push_back(*action);
         fields_.back().push_back(i + 1);
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status NoAction(size_t rank, size_t i, std::string_view field, const absl::Status& why) const {
+    ErrorDetail detail = DetailOf(why).value_or(ErrorDetail{});
+    detail.file = file_;
+    detail.line = static_cast<int>(rank) + 1;
+    detail.message = StrCat("field ", i + 1, ": ", detail.message);
+    const auto other = std::find_if(
+        kOtherSeparators.begin(), kOtherSeparators.end(),
+        [&](const Separator& separator) { return field.find(separator.letter) != std::string_view::npos; });
+    if (other != kOtherSeparators.end()) {
+      detail.message = StrCat("field ", i + 1, ": its actions are separated by ", other->name);
+      detail.expected = "a line a rank, and commas between its actions";
+    } else if (field.find('"') != std::string_view::npos) {
+      detail.message = StrCat("field ", i + 1, ": the quotes do not enclose one action");
+      detail.found = StrCat("'", Printable(field, kMostShown), "'");
+      detail.expected = "quotes around each action, or none";
+    }
+    return DataError(std::move(detail));
   }
 
   absl::Status FindShape() {
@@ -84,7 +127,7 @@ class Reader {
     if (expected_.ranks && *expected_.ranks != shape.ranks) {
       return DataError({.file = file_,
                         .message = "the file has a line for each rank of the pipeline",
-                        .found = StrCat(shape.ranks, " lines"),
+                        .found = Count(shape.ranks, "line"),
                         .expected = StrCat(*expected_.ranks)});
     }
     int64_t actions = 0;
@@ -103,7 +146,7 @@ class Reader {
     if (stages > actions || microbatches > actions || stages * microbatches > actions) {
       return DataError({.file = file_,
                         .message = "actions are missing",
-                        .found = StrCat(actions, " actions, of stages up to ", stages - 1,
+                        .found = StrCat(Count(actions, "action"), ", of stages up to ", stages - 1,
                                         " and microbatches up to ", microbatches - 1),
                         .expected = "a forward and a backward of each stage and microbatch"});
     }
@@ -116,7 +159,7 @@ class Reader {
     if (stages == 0 || stages % shape.ranks != 0) {
       return DataError({.file = file_,
                         .message = "each rank must hold as many stages",
-                        .found = StrCat(stages, " stages in ", shape.ranks, " lines")});
+                        .found = StrCat(Count(stages, "stage"), " in ", Count(shape.ranks, "line"))});
     }
     shape.chunks = static_cast<int>(stages / shape.ranks);
     shape.microbatches = static_cast<int>(std::max<int64_t>(microbatches, 1));

@@ -22,7 +22,8 @@ struct ScheduleExpectation {
 
 // The shape is taken from the actions: as many stages and microbatches as they name, each stage on the rank
 // of a loop or of a V (with one rank, a loop). The notation of torch.distributed.pipelining ("0F3") is read
-// too, and empty fields, which it writes where a rank waits, are left out. A file holds compute actions
+// too, and empty fields, which it writes where a rank waits, are left out; so are a mark of UTF-8 before the
+// first line, CR before the ends of lines, and quotes around an action. A file holds compute actions
 // alone, or also all transfers, units or reductions; it must be a schedule that CheckSchedule accepts without
 // frozen stages. An error names file and line, and the field (from 1) if one is to blame.
 absl::StatusOr<Schedule> ReadScheduleCsv(const std::filesystem::path& path,

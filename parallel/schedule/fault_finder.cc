@@ -82,14 +82,14 @@ std::optional<ScheduleFault> FaultFinder::WrongAction(int rank, int position) {
     }
   }
   if (IsUnit(kind)) return std::nullopt;  // may come again
-  if (Listed(action)) return fault(StrCat("it is there already, as action ", position_[action]));
+  if (Listed(action)) return fault(StrCat("it is there already, as action ", position_[action] + 1));
   const Action fused{kBackward, stage, microbatch};
   for (const ActionKind half : {kBackwardInput, kBackwardWeight}) {
     const Action other{half, stage, microbatch};
     const Action& there = kind == kBackward ? other : fused;
     if ((kind == kBackward || kind == half) && Listed(there)) {
       return fault(
-          StrCat("its half is done already, by action ", position_[there], " (", ToString(there), ")"),
+          StrCat("its half is done already, by action ", position_[there] + 1, " (", ToString(there), ")"),
           "BW is both B and W");
     }
   }
@@ -160,7 +160,7 @@ std::optional<ScheduleFault> FaultFinder::FindWrongOrder() const {
         if (position_[need] < position) continue;
         return ScheduleFault{
             rank, position,
-            StrCat("it comes before ", ToString(need), " (action ", position_[need], "), which it needs"),
+            StrCat("it comes before ", ToString(need), " (action ", position_[need] + 1, "), which it needs"),
             ""};
       }
     }
@@ -180,7 +180,7 @@ std::optional<ScheduleFault> FaultFinder::FindWrongUnit() const {
         return ScheduleFault{rank, position, std::move(message), ""};
       };
       if (action.kind == kGather) {
-        if (whole) return fault(StrCat("the stage is gathered already, since action ", since->second));
+        if (whole) return fault(StrCat("the stage is gathered already, since action ", since->second + 1));
         gathered[action.stage] = position;
       } else if (action.kind == kRelease) {
         if (!whole) return fault("the stage is not gathered");

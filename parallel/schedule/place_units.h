@@ -1,4 +1,4 @@
-// Completes lists by what ZeRO and data parallelism need.
+// Completes lists by when ZeRO gathers, releases and reduces: to be checked. BlockHooks do it, block by block.
 #pragma once
 
 #include "parallel/schedule/schedule.h"

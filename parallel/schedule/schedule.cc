@@ -116,8 +116,4 @@ absl::StatusOr<Schedule> MakeSchedule(ScheduleKind kind, int ranks, int chunks, 
   return entry.split ? PullAheadIfShorter(std::move(schedule), costs) : schedule;
 }
 
-std::vector<Action> SingleStageSchedule(int microbatches) {
-  return Make1F1B({.ranks = 1, .chunks = 1, .microbatches = microbatches})[0];
-}
-
 }  // namespace ftune

@@ -65,8 +65,9 @@ struct StageCosts {
 };
 
 struct ScheduleCosts {
-  std::vector<StageCosts> stages = {{}};  // one entry a stage, or one for all
-  double transfer = 0;                    // from one rank to another
+  // One entry a stage, or one for all. (GCC takes the elements of an initialiser list for uninitialised.)
+  std::vector<StageCosts> stages = std::vector<StageCosts>(1);
+  double transfer = 0;  // from one rank to another
 
   const StageCosts& Of(int stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
@@ -91,8 +92,5 @@ struct Schedule {
 // are ranks.
 absl::StatusOr<Schedule> MakeSchedule(ScheduleKind kind, int ranks, int chunks, int microbatches,
                                       const ScheduleCosts& costs = {});
-
-// One stage: each microbatch forward, then backward, so that one microbatch's activations live at a time.
-std::vector<Action> SingleStageSchedule(int microbatches);
 
 }  // namespace ftune

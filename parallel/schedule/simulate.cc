@@ -34,7 +34,7 @@ class Simulator {
         if (position == actions.size()) continue;
         return DataError(
             {.message = StrCat("a schedule that does not come to its end cannot be timed: rank ", rank,
-                               " waits at action ", position, ", ", ToString(actions[position])),
+                               " waits at action ", position + 1, ", ", ToString(actions[position])),
              .hint = "check it first"});
       }
     }

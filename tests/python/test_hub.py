@@ -136,6 +136,22 @@ def test_tokenizer_only(case):
     assert len(fetched(hub)) == before + 3, fetched(hub)
 
 
+def test_config_only(case):
+    """plan needs no more."""
+    hub = hub_with_model(case)
+    recipe = case.recipe(model=MODEL, adapter=False)
+    plan = ["plan", recipe, "parallel.pipeline=2", "--schedule", "out.txt"]
+    scaled = "model.rope_scaling={rope_type: linear, factor: 2}"
+    for more in ((), (scaled,)):
+        done = expect(case.run(*plan, *more, environment=environment(case)))
+        assert "stage 1: " in done.stdout, done.stdout
+    wanted = {"config.json", "generation_config.json"}
+    assert set(fetched(hub)) <= wanted and "config.json" in fetched(hub) and not hub.cdn_log, fetched(hub)
+    # Training takes the rest.
+    expect(case.run("train", recipe, "output_dir=out", environment=environment(case)))
+    assert WEIGHTS in fetched(hub), fetched(hub)
+
+
 def test_no_network(case):
     """What is on this disk wins; what cannot be an id is not asked for."""
     hub = hub_with_model(case)

@@ -19,6 +19,7 @@ from verify_recipe import ADAPTER, parity_recipe
 
 TWO, FOUR = "parallel.pipeline=2", "parallel.pipeline=4"
 INTERLEAVED = ["parallel.schedule=interleaved", "parallel.virtual_stages=2"]
+NO_CLIPPING = "optimizer.max_grad_norm=null"
 ZERO3 = ["parallel.data=2", "parallel.zero=3", "parallel.persistence_threshold=0"]
 
 
@@ -114,6 +115,45 @@ def test_stops_and_answers(case):
         assert facts("mesh") == facts("one"), (mesh, facts("mesh"), facts("one"))
 
 
+def check_log(case, run):
+    """Every step is there once, in order. → their number"""
+    steps = [line["step"] for line in case.log(run) if line["event"] == "train"]
+    assert steps and steps == list(range(1, len(steps) + 1)), (run, steps)
+    return len(steps)
+
+
+def test_steps_ahead(case):
+    """Where nothing is clipped, stages go on to the next step before this one is known to be good: curve, log, evaluations
+    and result are those of one rank all the same."""
+    models(case)
+    recipe = case.recipe(model="tied", adapter=False)
+    meshes = [TWO, schedule("zb-h2")], [FOUR, schedule("zb-v")], [TWO, schedule("zb-v"), "parallel.tensor=2"], [TWO, schedule("zb-h2"), *ZERO3]
+    check_same(case, recipe, meshes, NO_CLIPPING)
+    waits = "to let stages update without waiting"
+    more = ["train.num_epochs=9", "train.max_steps=8", "data.val_set_size=3", "train.eval_steps=3"]
+    train(case, recipe, "one", NO_CLIPPING, *more)
+    for mesh in meshes:
+        for clipping in ([NO_CLIPPING], []):
+            said = train(case, recipe, "mesh", *more, *mesh, *clipping)
+            assert (waits in said) == (not clipping), said
+            assert check_log(case, "mesh") == check_log(case, "one") > 6
+        train(case, recipe, "mesh", *more, *mesh, NO_CLIPPING)
+        for event, key in (("train", "loss"), ("train", "grad_norm"), ("train", "tokens"), ("eval", "eval_loss")):
+            found, expected = ([(line["step"], line[key]) for line in case.log(run) if line["event"] == event] for run in ("mesh", "one"))
+            assert len(found) == len(expected) and all(a == c and abs(b - d) <= 1e-5 * max(1, abs(d))
+                                                       for (a, b), (c, d) in zip(found, expected)), (mesh, key, found, expected)
+
+
+def test_stop_ahead(case):
+    """A signal ends all stages at one step, which is in the log, and its model is saved."""
+    run = Run(case, *slow_recipe(case), TWO, schedule("zb-h2"), NO_CLIPPING)
+    run.wait_for_steps(3)
+    run.process.send_signal(signal.SIGTERM)
+    run.end(75, says=["stopped by SIGTERM"])
+    end = case.log("out")[-1]
+    assert end["event"] == "end" and end["step"] == check_log(case, "out"), end
+
+
 def test_words(case):
     models(case)
     recipe = case.recipe(model="tied", adapter=False)
@@ -161,11 +201,23 @@ def test_plan(case):
     done = case.run("plan", recipe, *more, "again.csv", schedule("out.csv"), "parallel.virtual_stages=2")
     assert done.returncode == 0, done.stderr
     assert (case.folder / "again.csv").read_text().splitlines() == lines
-    # Nothing trains in a frozen base but the adapter's own: hardly any W.
+    # Nothing trains in a frozen base but the adapter's own: hardly any W. What it computes itself is counted.
     done = case.run("plan", recipe, *more, "out.txt", "adapter.lora_r=4", "--json")
     stages = json.loads(done.stdout)["stages"]
     assert all(stage["backward_weight"] < 0.5 * stage["forward"] for stage in stages), stages
     assert "F0" in (case.folder / "out.txt").read_text()
+    hidden, rank, projections = 32, 16, {"q_proj": 32, "k_proj": 16}
+    def layer(adapters):
+        """Multiply-adds a token: products, and attention to half of 128 tokens."""
+        return 32 * (2 * 32 + 2 * 16 + 3 * 48) + 32 * 128 + adapters
+    adapters = sum(rank * (hidden + outputs) for outputs in projections.values())
+    head = 32 * json.loads((case.folder / "tied" / "config.json").read_text())["vocab_size"]
+    done = case.run("plan", recipe, *more, "out.txt", "adapter.lora_r=16", "adapter.target_modules=[q_proj,k_proj]",
+                    "parallel.stages=[5,1]", "--json")
+    stages = json.loads(done.stdout)["stages"]
+    ratio = (32 + 5 * layer(adapters)) / (layer(adapters) + head)
+    assert abs(stages[0]["forward"] / stages[1]["forward"] / ratio - 1) < 1e-6, (stages, ratio)
+    assert abs(stages[0]["backward_weight"] / stages[0]["forward"] / (5 * adapters / (32 + 5 * layer(adapters))) - 1) < 1e-6, stages
     case.fails(2, "plan", recipe, TWO, says=["plan", "--schedule"])
     case.fails(2, "plan", recipe, TWO, "--schedule", "out.png", says=["--schedule", "out.png", ".svg"])
 
@@ -199,7 +251,7 @@ def test_wrong_input(case):
             (4, [TWO, schedule("cycle.csv")], ["cycle.csv:2", "field 1 (BW1.0)"]),
             (4, [TWO, schedule("missing.csv")], ["missing.csv"]),
             (4, [TWO, schedule("rank.csv")], ["rank.csv:1", "F1.0"]),
-            (4, [TWO, schedule("lines.csv")], ["lines.csv", "1 lines", "expected 2"]),
+            (4, [TWO, schedule("lines.csv")], ["lines.csv", "found 1 line,", "expected 2"]),
             (4, [TWO, schedule("other.csv")], ["other.csv", "microbatches", "found 1", "expected 2"]),
             (4, [TWO, schedule("word.csv")], ["word.csv:1", "field 2", "X0.1"]),
             (4, [TWO, schedule("stages.csv"), "parallel.virtual_stages=2"], ["stages.csv", "found 1", "expected 2", "parallel.virtual_stages"])):
@@ -217,14 +269,17 @@ def slow_recipe(case):
 def test_lost_stage(case):
     """A stage that is killed or stopped in the midst of a step ends the run for all."""
     arguments = slow_recipe(case)
-    for mesh, victim in (([TWO], 1), ([FOUR, schedule("zb-h1")], 2), ([TWO, schedule("zb-v")], 0)):
+    for mesh, victim in (([TWO], 1), ([FOUR, schedule("zb-h1")], 2), ([TWO, schedule("zb-v")], 0),
+                         ([FOUR, schedule("zb-h2"), NO_CLIPPING], 3), ([TWO, schedule("zb-v"), NO_CLIPPING], 0)):
         run = Run(case, *arguments, *mesh)
         pid = run.rank(victim)
         run.wait_for_steps(1)
         time.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
         run.end(5, says=[f"rank {victim}: it was killed by signal 9 (SIGKILL)"], seconds=20)
-    for more, code, says in (([], 5, "nothing was heard"), (["launch.heartbeat_timeout=100s", "launch.step_timeout=2s"], 6, "it did not come to")):
+    silent, late = [], ["launch.heartbeat_timeout=100s", "launch.step_timeout=2s"]
+    ahead = [schedule("zb-h2"), NO_CLIPPING]
+    for more, code, says in ((silent, 5, "nothing was heard"), (late, 6, "it did not come to"), ([*late, *ahead], 6, "it did not come to")):
         run = Run(case, *arguments, TWO, *more)
         pid = run.rank(1)
         run.wait_for_steps(1)

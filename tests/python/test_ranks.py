@@ -179,6 +179,77 @@ def test_by_hand(case):
         run.end(2, says=["rank 1", "another recipe", "seed: 1"])
 
 
+def edit_bytes(path, old, new):
+    content = path.read_bytes()
+    assert old in content and len(old) == len(new), path
+    path.write_bytes(content.replace(old, new))
+
+
+def last_byte(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def homes(case, change):
+    """Two hosts' folders with the same files, but for what `change` does to the second."""
+    for name in ("a", "b"):
+        home = case.folder / name
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        model_copy(case, f"{name}/model")
+        for file in ("chats.jsonl", "eval.jsonl"):
+            shutil.copy(case.folder / "chats.jsonl", home / file)
+        (home / "order.csv").write_text("F0.0,F0.1,BW0.0,BW0.1\nF1.0,BW1.0,F1.1,BW1.1\n")
+    change(case.folder / "b")
+
+
+def test_other_files(case):
+    """Ranks that read each its own files are told at once where these differ: which rank, and which file."""
+    recipe = case.folder / case.recipe(model="model", adapter=False)
+    recipe.write_text(recipe.read_text().replace(", num_epochs: 3", ""))  # which streams do not have
+
+    def run(*arguments):
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+        ranks = [subprocess.Popen([case.ftune, "train", recipe, f"output_dir={case.folder / 'out'}", "--force", *arguments],
+                                  cwd=case.folder / "ab"[i], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=case.environment({**variables, "RANK": str(i), "LOCAL_RANK": str(i)}))
+                 for i in range(2)]
+        return [(rank.communicate(timeout=60)[1], rank.returncode) for rank in ranks]
+
+    def layers(b):
+        shutil.rmtree(b / "model")
+        random_model(b / "model", num_hidden_layers=7, head_dim=8)
+
+    data, pipeline = "parallel.data=2", "parallel.pipeline=2"
+    order, stream = [pipeline, "parallel.schedule=order.csv"], [pipeline, "data.streaming=true"]
+    step = "rank 0 and rank 1 train on parts of one batch, and their data differ"
+    evaluated = [data, "data.eval=eval.jsonl"]
+    for change, arguments, code, says in (
+            (lambda b: last_byte(b / "model/model.safetensors"), [data], 4, ["file of model.path", "model/model.safetensors on "]),
+            (lambda b: edit_json(b / "model/config.json", lambda c: c.update(rms_norm_eps=1e-3)), [pipeline], 4,
+             ["file of model.path", "model/config.json on "]),
+            (layers, [pipeline], 4, ["file of model.path", "model/config.json on "]),
+            (lambda b: edit_bytes(b / "chats.jsonl", b"1 plus 1", b"9 plus 9"), [pipeline], 4, ["file of data.train", "chats.jsonl on "]),
+            (lambda b: (b / "chats.jsonl").write_text("".join((b / "chats.jsonl").open().readlines()[:-1])), [data], 4,
+             ["file of data.train", "chats.jsonl on "]),
+            (lambda b: edit_bytes(b / "eval.jsonl", b"It is 22", b"It is 23"), evaluated, 4, ["file of data.eval", "eval.jsonl on "]),
+            (lambda b: edit_bytes(b / "model/tokenizer_config.json", b"<|im_start|>", b"<|im_end|>  "), [pipeline], 4,
+             ["samples of data.train", "tokenizer's files"]),
+            (lambda b: (b / "order.csv").write_text("F0.0,BW0.0,F0.1,BW0.1\nF1.0,BW1.0,F1.1,BW1.1\n"), order, 4,
+             ["file of parallel.schedule", "order.csv on "]),
+            (lambda b: edit_bytes(b / "chats.jsonl", b"1 plus 1", b"9 plus 9"), stream, 5, [step])):
+        homes(case, lambda b: None)
+        for err, status in run(*arguments):
+            assert status == 0, (arguments, err)
+        homes(case, change)
+        for err, status in run(*arguments):
+            assert status == code, (arguments, status, err)
+            if code == 4:
+                assert "rank 1: its " in err and " than rank 0's" in err, (arguments, err)
+            for part in says:
+                assert part in err, (arguments, part, err)
+
+
 def test_torchrun(case):
     """torchrun's own store is used, which has the port."""
     torchrun = Path(sys.executable).parent / "torchrun"
@@ -272,7 +343,7 @@ def test_stopped(case):
             run.wait_for_steps()
         os.kill(victim, signal.SIGSTOP)
         begin = time.monotonic()
-        run.end(code, says=[f"error: rank 1: {says[0]}", f"rank 1 (pid {victim}) is stopped", *says[1:]])
+        run.end(code, says=[f"error: rank 1: {says[0]}", f"rank 1 (pid {victim}) is stopped; its log is out/", *says[1:]])
         assert time.monotonic() - begin < 6.5, (when, says, time.monotonic() - begin)
 
 

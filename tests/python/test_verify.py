@@ -73,6 +73,25 @@ def test_adamw(case):
     assert all(mesh["weights"]["name"] == "movement of all weights" for mesh in found), found
 
 
+def test_microbatches(case):
+    """Those of the recipe where it says how many, on one rank and on every mesh that can have them."""
+    recipe = parity_recipe(case, "llama")
+    given = ["train.micro_batch_size=2", "train.gradient_accumulation_steps=6"]
+    done = case.run("verify", recipe, "--mesh", "pipeline=2", "--mesh", "data=2", "--mesh", "data=3,pipeline=2",
+                    "--steps", 1, *given)
+    assert done.returncode == 0, done.stderr
+    assert "data=3,pipeline=2: 2 microbatches a step; the recipe's 6 do not divide" in done.stderr, done.stderr
+    assert done.stderr.count("microbatches a step") == 1, done.stderr
+    # A schedule of so many microbatches fits no other number.
+    schedule = case.folder / "six.csv"
+    ranks = ["".join(f"F{stage}.{m}," for m in range(6)) + ",".join(f"BW{stage}.{m}" for m in range(6))
+             for stage in range(2)]
+    schedule.write_text("\n".join(ranks) + "\n")
+    check(case, recipe, [f"pipeline=2,schedule={schedule}", f"pipeline=2,data=2,schedule={schedule}"], *given)
+    case.fails(4, "verify", recipe, "--mesh", f"pipeline=2,data=3,schedule={schedule}", *given,
+               says=["another number of microbatches", "found 6", "expected 2"])
+
+
 def test_words(case):
     done = case.run("verify", parity_recipe(case, "llama"), "--mesh", "tensor=2", "--steps", 1)
     assert done.returncode == 0, done.stderr

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/pipeline/runner.h"
 #include "parallel/schedule/simulate.h"
-#include "tests/unit/engine/parity.h"
+#include "tests/unit/engine/staged_step.h"
 
 TEST_SUITE_BEGIN("pipeline");
 
@@ -73,29 +72,20 @@ Weighed Weigh(const TinyOptions& options, int ranks, const std::vector<Batch>& m
   Weighed weighed;
   weighed.peaks.resize(ranks);
   std::mutex mutex;
-  RunRanks({.pipeline = ranks}, [&](Mesh& mesh) {
-    const auto backend = MakeCpu();
-    TinyTrainer trainer(*backend, options, {}, &mesh);
-    auto work = std::make_unique<WeighingWork>(
-        *backend, std::make_unique<ModelWork>(*backend, Stream(), *trainer.model, RecomputePolicy(),
-                                              trainer.pipeline->first_trainable()));
-    const WeighingWork& scales = *work;
-    Runner runner(*backend, Stream(), *trainer.model, {}, trainer.pipeline.get(), std::move(work));
-    const Tensor loss = backend->Allocate(DType::kF64, 1, 1, Category::kBuffers);
-    backend->Zero(Stream(), loss);
-    trainer.shards->BeginStep();
-    const auto actions = trainer.pipeline->Actions(static_cast<int>(microbatches.size()));
-    REQUIRE(actions.ok());
-    CHECK(Activations(*backend) == 0);
-    backend->ledger().ResetPeak();
-    CHECK(runner.Run(**actions, microbatches, {.step = 1, .loss_scale = 0.01f, .loss = loss},
-                     [] { return false; }));
-    runner.FinishSends();
-    CHECK(Activations(*backend) == 0);
-    const std::lock_guard lock(mutex);
-    weighed.peaks[mesh.rank()] = backend->ledger().peak()[Category::kActivations];
-    weighed.kept.insert(scales.kept().begin(), scales.kept().end());
-  });
+  RunStagedStep<WeighingWork>(
+      options, ranks, microbatches, 0.01f,
+      [](Backend& backend, std::unique_ptr<StageWork> under) {
+        return std::make_unique<WeighingWork>(backend, std::move(under));
+      },
+      [&](const StagedRank<WeighingWork>& rank) {
+        CHECK(Activations(rank.backend) == 0);
+        rank.backend.ledger().ResetPeak();
+        rank.run();
+        CHECK(Activations(rank.backend) == 0);
+        const std::lock_guard lock(mutex);
+        weighed.peaks[rank.mesh.rank()] = rank.backend.ledger().peak()[Category::kActivations];
+        weighed.kept.insert(rank.work.kept().begin(), rank.work.kept().end());
+      });
   return weighed;
 }
 

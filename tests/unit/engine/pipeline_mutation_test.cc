@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/pipeline/runner.h"
 #include "tests/unit/engine/mutation.h"
+#include "tests/unit/engine/staged_step.h"
 
 TEST_SUITE_BEGIN("pipeline");
 
@@ -203,28 +203,18 @@ NamedGradients StagedGradients(const TinyOptions& options, const std::vector<Bat
   std::mutex mutex;
   std::map<std::string, std::vector<float>> all;
   confusions = 0;
-  RunRanks({.pipeline = 2}, [&](Mesh& mesh) {
-    const auto backend = MakeCpu();
-    TinyTrainer trainer(*backend, options, {}, &mesh);
-    auto work = std::make_unique<ConfusedWork>(
-        std::make_unique<ModelWork>(*backend, Stream(), *trainer.model, RecomputePolicy(),
-                                    trainer.pipeline->first_trainable()),
-        confused);
-    const ConfusedWork& counts = *work;
-    Runner runner(*backend, Stream(), *trainer.model, {}, trainer.pipeline.get(), std::move(work));
-    const Tensor loss = backend->Allocate(DType::kF64, 1, 1, Category::kBuffers);
-    backend->Zero(Stream(), loss);
-    trainer.shards->BeginStep();
-    const auto actions = trainer.pipeline->Actions(static_cast<int>(microbatches.size()));
-    REQUIRE(actions.ok());
-    CHECK(runner.Run(**actions, microbatches,
-                     {.step = 1, .loss_scale = 1.0f / static_cast<float>(trained), .loss = loss},
-                     [] { return false; }));
-    CHECK(trainer.shards->FinishGradients().ok());
-    const std::lock_guard lock(mutex);
-    for (auto& [name, gradient] : trainer.Gradients()) all[name] = std::move(gradient);
-    confusions += counts.confusions();
-  });
+  RunStagedStep<ConfusedWork>(
+      options, 2, microbatches, 1.0f / static_cast<float>(trained),
+      [&](Backend&, std::unique_ptr<StageWork> under) {
+        return std::make_unique<ConfusedWork>(std::move(under), confused);
+      },
+      [&](const StagedRank<ConfusedWork>& rank) {
+        rank.run();
+        CHECK(rank.trainer.shards->FinishGradients().ok());
+        const std::lock_guard lock(mutex);
+        for (auto& [name, gradient] : rank.trainer.Gradients()) all[name] = std::move(gradient);
+        confusions += rank.work.confusions();
+      });
   return {all.begin(), all.end()};
 }
 

@@ -50,6 +50,8 @@ TEST_CASE("whether files of an unknown repository are all of a model") {
   CHECK_FALSE(with({"model.safetensors"}));
   CHECK(IsWholeModel(tokenizer, ModelParts::kTokenizer));
   CHECK(IsWholeModel({"qwen.tiktoken", "tokenizer_config.json"}, ModelParts::kTokenizer));
+  CHECK(IsWholeModel({"config.json"}, ModelParts::kConfig));
+  CHECK_FALSE(IsWholeModel({"model.safetensors", "tokenizer.json"}, ModelParts::kConfig));
   CHECK_FALSE(IsWholeModel({"tokenizer.json"}, ModelParts::kTokenizer));
   CHECK_FALSE(IsWholeModel({"config.json", "model.safetensors"}, ModelParts::kAll));
   const Paths shards = {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors"};

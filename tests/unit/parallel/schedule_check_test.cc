@@ -73,23 +73,23 @@ TEST_CASE("wrong compute actions") {
           {[](Schedule& s) { s.shape.microbatches = 0; }, "at least one rank, one chunk and one microbatch"},
           {[](Schedule& s) { s.shape.order = StageOrder::kV; }, "a V has two chunks"},
           {[](Schedule& s) { Insert(s, 0, "F2.0", 1); },
-           "rank 0, action 1 (F2.0): there is no stage 2, only 0 to 1"},
+           "rank 0, action 2 (F2.0): there is no stage 2, only 0 to 1"},
           {[](Schedule& s) { Insert(s, 1, "F1.3", 0); },
-           "rank 1, action 0 (F1.3): there is no microbatch 3, only 0 to 2"},
+           "rank 1, action 1 (F1.3): there is no microbatch 3, only 0 to 2"},
           {[](Schedule& s) { s.ranks[0][2].microbatch = -1; }, "there is no microbatch -1"},
           {[](Schedule& s) { s.ranks[0][2].stage = -1; }, "there is no stage -1"},
-          {[](Schedule& s) { Insert(s, 0, "F1.0", 2); }, "rank 0, action 2 (F1.0): stage 1 is on rank 1"},
+          {[](Schedule& s) { Insert(s, 0, "F1.0", 2); }, "rank 0, action 3 (F1.0): stage 1 is on rank 1"},
           {[](Schedule& s) { Insert(s, 0, "F0.1", 3); },
-           "rank 0, action 3 (F0.1): it is there already, as action 1"},
-          {[](Schedule& s) { Insert(s, 0, "BW0.1", 5); }, "rank 0, action 5 (BW0.1): it is there already"},
+           "rank 0, action 4 (F0.1): it is there already, as action 2"},
+          {[](Schedule& s) { Insert(s, 0, "BW0.1", 5); }, "rank 0, action 6 (BW0.1): it is there already"},
           {[](Schedule& s) { Insert(s, 0, "W0.0", 4); },
-           "rank 0, action 4 (W0.0): its half is done already, by action 2 (BW0.0)"},
+           "rank 0, action 5 (W0.0): its half is done already, by action 3 (BW0.0)"},
           {[](Schedule& s) { Insert(s, 0, "B0.2", 0); },
-           "rank 0, action 6 (BW0.2): its half is done already, by action 0 (B0.2)"},
+           "rank 0, action 7 (BW0.2): its half is done already, by action 1 (B0.2)"},
           {[](Schedule& s) { Remove(s, 1, "F1.1"); }, "rank 1: F1.1 is missing"},
           {[](Schedule& s) { Remove(s, 0, "BW0.2"); }, "rank 0: BW0.2, or B and W, is missing"},
           {[](Schedule& s) { Swap(s, 1, "F1.1", "BW1.1"); },
-           "rank 1, action 2 (BW1.1): it comes before F1.1 (action 3), which it needs"},
+           "rank 1, action 3 (BW1.1): it comes before F1.1 (action 4), which it needs"},
       });
   CheckFaults(
       ScheduleCase{ScheduleKind::kZbH1, 2, 1, 3}.Make(),
@@ -97,7 +97,7 @@ TEST_CASE("wrong compute actions") {
           {[](Schedule& s) { Remove(s, 0, "W0.1"); }, "rank 0: W0.1 is missing"},
           {[](Schedule& s) { Remove(s, 0, "B0.1"); }, "rank 0: B0.1 is missing"},
           {[](Schedule& s) { Swap(s, 1, "W1.0", "B1.0"); }, "(W1.0): it comes before B1.0"},
-          {[](Schedule& s) { Move(s, 0, "B0.0", "F0.0"); }, "rank 0, action 0 (B0.0): it comes before F0.0"},
+          {[](Schedule& s) { Move(s, 0, "B0.0", "F0.0"); }, "rank 0, action 1 (B0.0): it comes before F0.0"},
       });
   // Stages that follow each other on one rank.
   CheckFaults(ScheduleCase{ScheduleKind::kZbV, 2, 2, 3}.Make(),
@@ -120,7 +120,7 @@ TEST_CASE("wrong transfers") {
                    "rank 0: RG0.3 is missing; rank 1 has its send, SG1.3"},
                   {[](Schedule& s) { Insert(s, 1, "SA1.1", 0); }, "it is there already"},
                   {[](Schedule& s) { Insert(s, 2, "SA2.0", 3); },
-                   "rank 2, action 3 (SA2.0): there is nothing to transfer"},
+                   "rank 2, action 4 (SA2.0): there is nothing to transfer"},
                   {[](Schedule& s) { Insert(s, 0, "SG0.0", 3); }, "(SG0.0): there is nothing to transfer"},
                   {[](Schedule& s) { Insert(s, 0, "RA0.0", 0); }, "(RA0.0): there is nothing to transfer"},
                   {[](Schedule& s) { Insert(s, 2, "RG2.0", 0); }, "(RG2.0): there is nothing to transfer"},
@@ -150,7 +150,7 @@ TEST_CASE("frozen stages") {
   CheckFaults(right,
               {
                   {[](Schedule& s) { Insert(s, 0, "BW0.0", 4); },
-                   "rank 0, action 4 (BW0.0): stage 0 has no backward: the first that has one is 1"},
+                   "rank 0, action 5 (BW0.0): stage 0 has no backward: the first that has one is 1"},
                   {[](Schedule& s) { Insert(s, 0, "D0.0", 4); }, "stage 0 has no backward"},
                   {[](Schedule& s) { Insert(s, 1, "SG1.0", 9); }, "(SG1.0): there is nothing to transfer"},
                   {[](Schedule& s) { Insert(s, 0, "RG0.0", 2); }, "(RG0.0): there is nothing to transfer"},
@@ -172,10 +172,10 @@ TEST_CASE("wrong units and reductions") {
       each,
       {
           {[](Schedule& s) { Insert(s, 0, "G0", 1); },
-           "rank 0, action 1 (G0): the stage is gathered already, since action 0"},
-          {[](Schedule& s) { Remove(s, 0, "G0"); }, "rank 0, action 0 (F0.0): its stage is not gathered"},
+           "rank 0, action 2 (G0): the stage is gathered already, since action 1"},
+          {[](Schedule& s) { Remove(s, 0, "G0"); }, "rank 0, action 1 (F0.0): its stage is not gathered"},
           {[](Schedule& s) { Remove(s, 0, "R0"); }, "(G0): the stage is gathered already"},
-          {[](Schedule& s) { Insert(s, 1, "R1", 0); }, "rank 1, action 0 (R1): the stage is not gathered"},
+          {[](Schedule& s) { Insert(s, 1, "R1", 0); }, "rank 1, action 1 (R1): the stage is not gathered"},
           {[](Schedule& s) { s.ranks[0].pop_back(); }, "the stage is never released"},
           {[](Schedule& s) { Swap(s, 0, "R0", "F0.1"); }, "(F0.1): its stage is not gathered"},
           {[](Schedule& s) { Move(s, 0, "D2.0", "D2.1"); },
@@ -195,7 +195,7 @@ TEST_CASE("a deadlock is told with who waits for whom") {
   crossed.ranks[0] = {{kForward, 0, 0}, {kBackward, 0, 0}, {kForward, 0, 1}, {kBackward, 0, 1}};
   crossed.ranks[1] = {{kForward, 1, 1}, {kBackward, 1, 1}, {kForward, 1, 0}, {kBackward, 1, 0}};
   CHECK(ErrorOf(crossed) ==
-        "error: wrong schedule: rank 0, action 1 (BW0.0): deadlock: BW0.0 on rank 0 waits for BW1.0, which "
+        "error: wrong schedule: rank 0, action 2 (BW0.0): deadlock: BW0.0 on rank 0 waits for BW1.0, which "
         "comes "
         "after F1.1; F1.1 on rank 1 waits for F0.1, which comes after BW0.0");
   // The same with transfers.

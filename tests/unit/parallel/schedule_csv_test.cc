@@ -82,6 +82,17 @@ TEST_CASE("files of torch.distributed.pipelining, with idle fields and line ends
   CHECK(split->shape == ScheduleShape{.ranks = 1, .chunks = 2, .microbatches = 1});
 }
 
+TEST_CASE("files that spreadsheets write") {
+  for (const char* text :
+       {"\xef\xbb\xbf"
+        "F0.0,BW0.0\n",
+        "F0.0,BW0.0\r\n\r\n", "\"F0.0\",\"BW0.0\"\r\n", "\xef\xbb\xbf \" F0.0 \" , BW0.0 ,\"\",\r\n"}) {
+    const auto read = ParseScheduleCsv(text, "my.csv");
+    REQUIRE_MESSAGE(read.ok(), text, read.status().ToString());
+    CHECK(ListOf(*read, 0) == "F0.0 BW0.0");
+  }
+}
+
 TEST_CASE("a bad file is refused with line and field") {
   struct Bad {
     std::string text;
@@ -109,7 +120,24 @@ TEST_CASE("a bad file is refused with line and field") {
       {"F0.0,BW0.0,F0.1,BW0.1\nF1.1,BW1.1,F1.0,BW1.0\n", "my.csv:1: error: field 2 (BW0.0): deadlock: "},
       {"F0.0,F3.0,BW3.0,BW0.0\nF1.0,F2.0,BW2.0,BW1.0,F0.0\n",
        "my.csv:2: error: field 5 (F0.0): stage 0 is on rank 0"},
-      {",,\n", "each rank must hold as many stages"},
+      {",,\n", "each rank must hold as many stages; found 0 stages in 1 line"},
+      {"F0.0,BW0.0\n", "found 1 line, expected 2", {.ranks = 2}},
+      {"F0.0,BW0.0,F1.1\n", "actions are missing; found 3 actions, of stages up to 1"},
+      {"F0.0;BW0.0\n",
+       "my.csv:1: error: field 1: its actions are separated by semicolons; found \"F0.0;BW0.0\""},
+      {"F0.0\tBW0.0\n", "separated by tabs; found \"F0.0\\tBW0.0\", expected a line a rank, and commas"},
+      {"F0.0,BW0.0\rF1.0,BW1.0\r", "field 2: its actions are separated by line ends of CR alone"},
+      {"F0.0,\"BW0.0,F0.1\",BW0.1\n", "field 2: the quotes do not enclose one action; found '\"BW0.0'"},
+      {"\"F0.0\"\"\",BW0.0\n", "field 1: the quotes do not enclose one action"},
+      {"F0.0,\x1b[31mBW0.0\n", "field 2: not an action of a schedule; found \"\\x1b[31mBW0.0\""},
+      {std::string("F0.0,BW\0\n", 9), "found \"BW\\x00\""},
+      {StrCat("F0.0,", std::string(1000, 'F')), StrCat("found \"", std::string(60, 'F'), "...\"")},
+      {"\xff\xfe"
+       "F",
+       "my.csv: error: this text is UTF-16, expected ASCII or UTF-8"},
+      {"F0.0,\xef\xbb\xbf"
+       "BW0.0\n",
+       "field 2: not an action"},
   };
   for (const Bad& bad : all) {
     const std::string error = ErrorOf(bad.text, bad.expected);

@@ -82,10 +82,8 @@ TEST_CASE("interleaved takes one chunk for 1F1B") {
     const ScheduleCase plain{ScheduleKind::k1F1B, p, 1, 5};
     CHECK(one.Make().ranks == plain.Make().ranks);
   }
-  CHECK(SingleStageSchedule(2) == std::vector<Action>{{ActionKind::kForward, 0, 0},
-                                                      {ActionKind::kBackward, 0, 0},
-                                                      {ActionKind::kForward, 0, 1},
-                                                      {ActionKind::kBackward, 0, 1}});
+  const Schedule single = ScheduleCase{ScheduleKind::k1F1B, 1, 1, 2}.Make();
+  CHECK(ListOf(single, 0) == "F0.0 BW0.0 F0.1 BW0.1");
 }
 
 TEST_CASE("names of kinds") {

@@ -1,0 +1,15 @@
+// Text from elsewhere in messages.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace ftune {
+
+// With control bytes, which a terminal would obey, as \n, \r, \t and \x1b; cut with "..." where it is longer
+// than `most` bytes.
+std::string Printable(std::string_view text, size_t most = std::numeric_limits<size_t>::max());
+
+}  // namespace ftune

@@ -1,0 +1,33 @@
+// Ranks that a launcher starts on several hosts read each its own files: these must hold the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cmd/run_data.h"
+#include "cmd/run_options.h"
+#include "engine/pipeline/schedule_source.h"
+#include "parallel/comm/communicator.h"
+
+namespace ftune {
+
+// Something that is the same on all ranks, wherever each has it.
+struct SharedInput {
+  std::string key;    // the recipe's, that names it: "model.path"
+  std::string place;  // the file here; or what it is, where it is none
+  std::string size;   // "1234 bytes"
+  uint64_t hash = 0;  // of what it holds
+};
+
+// The model, and the adapter it goes on from.
+absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const ModelPlan& plan);
+// A schedule's file, the samples, and what they were made from.
+std::vector<SharedInput> DataInputs(const RunData& data, const ScheduleSource& schedule);
+
+// Called by all ranks; one small reduction where all is well. An error on all of them where some rank's
+// differ from rank 0's, that names the rank, its host and the first file.
+absl::Status CheckSameInputs(Communicator& world, const std::vector<SharedInput>& own);
+
+}  // namespace ftune
