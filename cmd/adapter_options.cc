@@ -80,11 +80,8 @@ LoraOptions ToLoraOptions(const AdapterSection& adapter) {
   return options;
 }
 
-absl::StatusOr<LoraOptions> ContinueAdapter(LoadedRecipe& loaded, const std::filesystem::path& folder,
-                                            const ModelConfig& config) {
-  FTUNE_ASSIGN_OR_RETURN(const PeftConfig peft, ReadPeftConfig(folder));
-  const std::string file = (folder / "adapter_config.json").string();
-  LoraOptions options = peft.lora;
+absl::StatusOr<LoraOptions> ContinueAdapter(LoadedRecipe& loaded, LoraOptions options,
+                                            const std::string& file, const ModelConfig& config) {
   Recipe other = loaded.recipe;
   AdapterSection& has = *other.adapter;
   const AdapterSection& asked = *loaded.recipe.adapter;

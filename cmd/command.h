@@ -37,6 +37,7 @@ struct Invocation {
 
 // One a file: adds the subcommand and its flags to `app`. `invocation` outlives the parse.
 void AddTrain(CLI::App& app, Invocation& invocation);
+void AddResume(CLI::App& app, Invocation& invocation);
 void AddGenerate(CLI::App& app, Invocation& invocation);
 void AddEval(CLI::App& app, Invocation& invocation);
 void AddExport(CLI::App& app, Invocation& invocation);

@@ -1,28 +1,37 @@
-// ftune export RUN|ADAPTER: the merged model, or the model in another type or shard size.
+// ftune export RUN|CHECKPOINT|ADAPTER: what a run has trained, as others load it: a model, the model with an
+// adapter merged into it, the adapter, or the model in another type or shard size.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <memory>
+#include <optional>
 
+#include "absl/strings/str_format.h"
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
+#include "base/tensor_bytes.h"
+#include "cmd/checkpoint/checkpoint_model.h"
+#include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/command.h"
+#include "cmd/export_checks.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/units.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/run_options.h"
+#include "cmd/save_result.h"
 #include "engine/format/gguf_output.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/model_tensors.h"
-#include "engine/train/generate.h"
 
 namespace ftune {
 namespace {
 
 struct Options {
   std::string source;
+  std::optional<int64_t> step;
   std::string quantize;
   std::string base;
   std::vector<std::string> adapters;
@@ -33,103 +42,179 @@ struct Options {
   bool merge = false;
 };
 
+enum class FormatKind { kHf, kPeft, kGguf };
 struct Format {
+  FormatKind kind;
   std::string_view name;
   bool (*writes)(DType dtype);
   std::string_view types;  // for --dtype
 };
 constexpr Format kFormats[] = {
-    {"hf", IsConversionTarget, "auto, fp32, bf16 or fp16"},
-    {"gguf", IsGgufOutputType, "auto, f32, f16, bf16, q8_0, q4_0 or q4_k"},
+    {FormatKind::kHf, "hf", IsConversionTarget, "auto, fp32, bf16 or fp16"},
+    {FormatKind::kPeft, "peft", [](DType dtype) { return dtype == DType::kF32; }, "auto or fp32"},
+    {FormatKind::kGguf, "gguf", IsGgufOutputType, "auto, f32, f16, bf16, q8_0, q4_0 or q4_k"},
 };
 
 absl::StatusOr<const Format*> FindFormat(const std::string& name) {
   for (const Format& format : kFormats) {
     if (format.name == name) return &format;
   }
+  return UsageError(
+      {.file = "command line",
+       .key = "--format",
+       .found = name,
+       .expected = "hf (a Hugging Face folder), peft (an adapter's folder) or gguf (one file)"});
+}
+
+// What is exported.
+struct Source {
+  std::optional<CheckpointModel> checkpoint;
+  std::optional<ModelSession> own;  // where it is no checkpoint
+  std::optional<int64_t> step;      // of a checkpoint
+  size_t adapters = 0;
+
+  ModelSession& session() { return checkpoint ? checkpoint->session : *own; }
+};
+
+// The type that most of the base is stored in, or that the run's own result has; what is quantised becomes
+// bf16.
+DType OwnType(Source& source) {
+  if (source.checkpoint && source.adapters == 0) {
+    return ToDType(*source.checkpoint->recipe.precision.weights);
+  }
+  int64_t most = -1;
+  DType type = DType::kF32;
+  for (const SourceTensor& tensor : source.session().loaded.files.weights->tensors()) {
+    const int64_t bytes = CheckedBytes(tensor.dtype, tensor.shape).value_or(0);
+    if (bytes > most) {
+      most = bytes;
+      type = tensor.dtype;
+    }
+  }
+  return IsQuantized(type) ? DType::kBF16 : type;
+}
+
+absl::StatusOr<DType> OutputType(const Options& options, const Format& format, Source& source) {
+  if (options.dtype == "auto") return format.kind == FormatKind::kPeft ? DType::kF32 : OwnType(source);
+  const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
+  if (dtype.ok() && format.writes(*dtype)) return dtype;
   return UsageError({.file = "command line",
-                     .key = "--format",
-                     .found = name,
-                     .expected = "hf (a Hugging Face folder) or gguf (one file)"});
+                     .key = "--dtype",
+                     .found = options.dtype,
+                     .expected = std::string(format.types)});
 }
 
-// The type that most of the base is stored in; what is quantised becomes bf16.
-absl::StatusOr<DType> OutputType(const Options& options, const Format& format, const ModelFiles& files) {
-  if (options.dtype != "auto") {
-    const absl::StatusOr<DType> dtype = ParseDType(options.dtype);
-    if (dtype.ok() && format.writes(*dtype)) return dtype;
+absl::Status CheckOptions(const Options& options, const Format& format) {
+  if (!options.adapters.empty() && !options.merge) {
     return UsageError({.file = "command line",
-                       .key = "--dtype",
-                       .found = options.dtype,
-                       .expected = std::string(format.types)});
+                       .key = "--adapter",
+                       .message = "an adapter can only be merged",
+                       .hint = "give --merge too"});
   }
-  const SourceTensor* largest = nullptr;
-  for (const SourceTensor& tensor : files.weights->tensors()) {
-    if (largest == nullptr || tensor.bytes.size() > largest->bytes.size()) largest = &tensor;
-  }
-  return IsQuantized(largest->dtype) ? DType::kBF16 : largest->dtype;
-}
-
-// Some real text for comparing logits; its content does not matter.
-constexpr char kProbe[] = "The quick brown fox jumps over the lazy dog. 12345 + 67890 = 80235.\n";
-constexpr const char* kTokenizerProbes[] = {
-    kProbe, "It's 1999's  don't-care:\t\"x\"\n\n  if (a != b) { return 3.14; }",
-    " Grüße aus Zürich – 東京は晴れ。 Привет, мир! 🙂👍🏽"};
-
-// A tokenizer that splits text in another way than the model learned would make the model useless: one that
-// was written in another form than it was read is tried.
-absl::Status CheckTokenizer(const Tokenizer& own, const std::filesystem::path& written) {
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> other, LoadTokenizer(written));
-  for (const char* text : kTokenizerProbes) {
-    const std::vector<int32_t> want = own.Encode(text).ids, got = other->Encode(text).ids;
-    if (want == got) continue;
-    return DataError({.file = written.string(),
-                      .key = "tokenizer",
-                      .message = StrCat("the tokenizer that was written splits ", text, " in another way"),
-                      .found = StrCat("ids ", StrJoin(got, " ")),
-                      .expected = StrCat("ids ", StrJoin(want, " ")),
-                      .hint = "the file is of no use and can be removed; export with --format hf"});
+  if (options.merge && format.kind == FormatKind::kPeft) {
+    return UsageError({.file = "command line",
+                       .key = "--merge",
+                       .message = "what is merged is no adapter any more",
+                       .hint = "leave out --merge, or --format peft"});
   }
   return absl::OkStatus();
 }
 
-// The largest difference between the logits of the model with its adapter and those of what was just
-// written.
-absl::StatusOr<double> MaxLogitDifference(ModelSession& session, const std::filesystem::path& written) {
-  std::vector<int32_t> ids = session.tokenizer->Encode(kProbe).ids;
-  const ModelConfig& config = session.loaded.files.config;
-  std::erase_if(ids, [&](int32_t id) { return id >= config.vocab_size; });
-  // The model has no more positions than its context.
-  ids.resize(std::min(ids.size(), static_cast<size_t>(config.LongestText())));
-  const std::vector<float> want = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
-  FTUNE_ASSIGN_OR_RETURN(ModelSession merged, OpenSession(written, {}, ""));
-  const std::vector<float> got = AllLogits(*merged.backend, Stream(), *merged.loaded.model, ids);
-  double worst = 0.0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(got[i]) - want[i]);
-    if (!std::isfinite(difference)) {
-      return UserError(
-          ExitCode::kNotFinite,
-          {.file = written.string(),
-           .message = "the logits of what was written, or of its source, are not finite",
-           .hint = "a weight is too large for --dtype fp16, or the source is broken: try --dtype bf16"});
-    }
-    worst = std::max(worst, difference);
+// What is asked for, and what there is.
+absl::Status CheckAdapters(const Options& options, const Format& format, size_t adapters) {
+  if (format.kind == FormatKind::kPeft) {
+    if (adapters == 1) return absl::OkStatus();
+    return UsageError({.file = options.source,
+                       .key = "--format",
+                       .message = "there is no adapter: the model itself was trained",
+                       .found = "peft",
+                       .expected = "hf or gguf"});
   }
-  return worst;
+  if (adapters == 0 || options.merge) return absl::OkStatus();
+  return UsageError({.file = "command line",
+                     .key = "--merge",
+                     .message = StrCat(options.source, " is an adapter"),
+                     .hint = "give --merge for a model with the adapter's change in its weights, or --format "
+                             "peft for the adapter itself"});
+}
+
+// A run stands for what it made, where it has made something, or for its newest checkpoint.
+bool IsOfCheckpoint(const Options& options) {
+  const RunPaths run(options.source);
+  return options.step || IsCheckpoint(options.source) ||
+         (Exists(run.checkpoints()) && !Exists(run.model() / "config.json") &&
+          !Exists(run.adapter() / "adapter_config.json"));
+}
+
+absl::StatusOr<Source> OpenCheckpoint(const Options& options, const Format& format,
+                                      const HubReporter& reporter) {
+  if (!options.adapters.empty() || !options.quantize.empty()) {
+    const bool adapter = !options.adapters.empty();
+    return UsageError(
+        {.file = "command line",
+         .key = adapter ? "--adapter" : "--quantize",
+         .message = "a checkpoint is what its run has trained, as it was trained",
+         .hint = adapter ? "export the checkpoint first, then merge into the result" : "leave it out"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<CheckpointEntry> found,
+                         FindCheckpoint(options.source, options.step, reporter.say));
+  if (!found) return ListNamed(options.source, options.step).status();
+  Source source;
+  FTUNE_ASSIGN_OR_RETURN(
+      source.checkpoint,
+      OpenCheckpointModel(*found, {.base = options.base, .merging = options.merge}, reporter));
+  source.adapters = source.session().loaded.lora ? 1 : 0;
+  source.step = found->step;
+  FTUNE_RETURN_IF_ERROR(CheckAdapters(options, format, source.adapters));
+  return source;
+}
+
+absl::StatusOr<Source> Open(const Options& options, const Format& format, const HubReporter& reporter) {
+  if (IsOfCheckpoint(options)) return OpenCheckpoint(options, format, reporter);
+  FTUNE_ASSIGN_OR_RETURN(RunModel run, FindRunModel(options.source, options.base, reporter));
+  Source source;
+  source.adapters = run.adapters.size();
+  FTUNE_RETURN_IF_ERROR(CheckAdapters(options, format, source.adapters));
+  run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
+  source.adapters = run.adapters.size();
+  const bool several = run.adapters.size() > 1;  // which are merged in memory, one after the other
+  FTUNE_ASSIGN_OR_RETURN(
+      source.own,
+      OpenSession(run.model, {.adapters = run.adapters, .streamed = !several, .for_merging = options.merge},
+                  options.quantize));
+  return source;
 }
 
 absl::Status Write(const Options& options, const Format& format, DType dtype, int64_t shard_bytes,
                    ModelSession& session) {
-  const bool gguf = format.name == "gguf";
-  // What GGUF quantises is summed in f32 and rounded once.
   const LoadedModel& loaded = session.loaded;
+  if (format.kind == FormatKind::kPeft) {
+    return WriteAdapter(loaded, AdapterTensors(*session.backend, Stream(), *loaded.model, *loaded.targets),
+                        options.out);
+  }
+  // What GGUF quantises is summed in f32 and rounded once.
+  const bool gguf = format.kind == FormatKind::kGguf;
   const std::vector<OutputTensor> tensors =
       ModelTensors(*session.backend, Stream(), *loaded.model, gguf ? DType::kF32 : dtype,
                    loaded.targets ? &*loaded.targets : nullptr);
   if (!gguf) return WriteHfModel(session.loaded.files, options.out, tensors, shard_bytes);
   FTUNE_RETURN_IF_ERROR(WriteGgufModel(session.loaded.files, options.out, tensors, dtype));
   return CheckTokenizer(*session.tokenizer, options.out);
+}
+
+// What was written, as others would open it.
+absl::StatusOr<ModelSession> Reopen(const Options& options, const Format& format, const Source& source,
+                                    const ModelFiles& files) {
+  LoadModelOptions load = {.streamed = true};
+  if (format.kind != FormatKind::kPeft) return OpenSession(options.out, load, "");
+  load.adapters = {options.out};
+  return OpenSession(files.path, load, source.own ? options.quantize : "");
+}
+
+std::string Describe(const Format& format, const Source& source) {
+  if (format.kind == FormatKind::kPeft) return "adapter";
+  if (source.adapters == 0) return "model";
+  return source.adapters == 1 ? "base and adapter merged" : "base and adapters merged";
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
@@ -141,46 +226,37 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .found = options.shard_size,
                        .expected = "a size such as 5GB or 500MB"});
   }
-  FTUNE_ASSIGN_OR_RETURN(RunModel run,
-                         FindRunModel(options.source, options.base, HubProgress(invocation.verbosity())));
-  if (!options.adapters.empty() && !options.merge) {
-    return UsageError({.file = "command line",
-                       .key = "--adapter",
-                       .message = "an adapter can only be merged",
-                       .hint = "give --merge too"});
-  }
-  if (!run.adapters.empty() && !options.merge) {
-    return UsageError({.file = "command line",
-                       .key = "--merge",
-                       .message = StrCat(options.source, " is an adapter, which is in PEFT's format already"),
-                       .hint = "give --merge for a model with the adapter's change in its weights"});
-  }
-  run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
-  FTUNE_ASSIGN_OR_RETURN(
-      ModelSession session,
-      OpenSession(run.model, {.adapters = run.adapters, .for_merging = true}, options.quantize));
-  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *format, session.loaded.files));
+  FTUNE_RETURN_IF_ERROR(CheckOptions(options, *format));
+  FTUNE_ASSIGN_OR_RETURN(Source source, Open(options, *format, HubProgress(invocation.verbosity())));
+  FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *format, source));
+  ModelSession& session = source.session();
   FTUNE_RETURN_IF_ERROR(Write(options, *format, dtype, *shard_bytes, session));
-  FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, options.out));
+  FTUNE_ASSIGN_OR_RETURN(ModelSession written, Reopen(options, *format, source, session.loaded.files));
+  const std::vector<std::string> prompts =
+      source.checkpoint ? source.checkpoint->recipe.train.sample_prompts : std::vector<std::string>();
+  FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, written, prompts, options.out));
 
-  if (!invocation.json) {
-    std::printf("%s: %s, %s; largest logit difference to what was exported: %.3g\n", options.out.c_str(),
-                run.adapters.empty()       ? "model"
-                : run.adapters.size() == 1 ? "base and adapter merged"
-                                           : "base and adapters merged",
-                std::string(Name(dtype)).c_str(), difference);
-  }
-  return CommandResult{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
+  CommandResult result{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
+  if (source.step) result.json["step"] = *source.step;
+  result.text = StrCat(
+      options.out, ": ", Describe(*format, source),
+      source.step ? StrCat(" of the checkpoint of step ", *source.step) : "", ", ", std::string(Name(dtype)),
+      absl::StrFormat("; largest logit difference to what was exported: %.3g\n", difference));
+  return result;
 }
 
 }  // namespace
 
 void AddExport(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "A run's result as a model that others load");
+  CLI::App* command = app.add_subcommand("export", "What a run has trained, as others load it");
   command
-      ->add_option("SOURCE", options->source, "A run's folder, an adapter's folder, or a model or its hub id")
+      ->add_option("SOURCE", options->source,
+                   "A run's or a checkpoint's folder, an adapter's folder, or a model or its hub id")
       ->required();
+  command->add_option("--step", options->step,
+                      "The checkpoint of the run to export (default: what the run made, or else its newest "
+                      "checkpoint)");
   command->add_option("--base", options->base, "The base model, where it is not where the adapter says");
   command
       ->add_option("--adapter", options->adapters,
@@ -189,11 +265,15 @@ void AddExport(CLI::App& app, Invocation& invocation) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddQuantizeOption(*command, options->quantize);
   command->add_option("--out", options->out, "The folder to write, or for gguf the file")->required();
-  command->add_option("--format", options->format, "hf (a folder) or gguf (one file)")->capture_default_str();
+  command
+      ->add_option("--format", options->format,
+                   "hf (a folder), peft (an adapter's folder) or gguf (one file)")
+      ->capture_default_str();
   command
       ->add_option(
           "--dtype", options->dtype,
-          "auto (as the base; bf16 if that is quantised), fp32, bf16, fp16; gguf also q8_0, q4_0, q4_k")
+          "auto (as the base or the run; bf16 if that is quantised), fp32, bf16, fp16; gguf also q8_0, q4_0, "
+          "q4_k")
       ->capture_default_str();
   command->add_option("--shard-size", options->shard_size, "Of the safetensors files (5GB, 500MB …)")
       ->capture_default_str();

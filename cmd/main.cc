@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   app.add_flag("--verbose", invocation.verbose, "Print more on the way");
 
   ftune::AddTrain(app, invocation);
+  ftune::AddResume(app, invocation);
   ftune::AddGenerate(app, invocation);
   ftune::AddEval(app, invocation);
   ftune::AddExport(app, invocation);

@@ -87,12 +87,39 @@ absl::StatusOr<DataPlan> RunData::EvaluationPlan(const Recipe& recipe, int data_
   return DataPlan::CreateForEvaluation(evaluation, ToPlanOptions(recipe, data_rank));
 }
 
+absl::StatusOr<std::string> LoadTokenizerOf(const LoadedRecipe& loaded, const ModelPlan& plan,
+                                            ModelFiles& files, RunData& data) {
+  const ModelSection& model = loaded.recipe.model;
+  if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
+  ModelConfig config = files.config;
+  data.tokenizer_path = plan.tokenizer;
+  if (!model.added_tokens.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Create());
+    FTUNE_ASSIGN_OR_RETURN(data.added, WriteExtendedTokenizer(files, model.added_tokens, folder.path()));
+    data.tokenizer_path = folder.path();
+    data.tokenizer_folder.emplace(std::move(folder));
+    config.vocab_size = std::max(config.vocab_size, data.added->rows());
+    data.notes.push_back(StrCat("added tokens: ", data.added->ids.size(), " of ", model.added_tokens.size(),
+                                " are new; the model has ", config.vocab_size, " rows for tokens"));
+  }
+  FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(data.tokenizer_path));
+  FTUNE_ASSIGN_OR_RETURN(std::string template_text, ChooseTemplate(loaded, data));
+  data.stop_ids = StopIds(config, *data.tokenizer);
+  data.vocab_size = config.vocab_size;
+  return template_text;
+}
+
+void TakeAddedTokens(const RunData& data, LoadModelOptions& options) {
+  if (!data.added) return;
+  options.growth = {.rows = data.added->rows(), .known = data.added->known, .ids = data.added->ids};
+  options.tokenizer_folder = data.tokenizer_folder->path();
+}
+
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
                                     Progress& progress) {
   FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
-  if (plan.tokenizer != files.path) files.tokenizer_folder = plan.tokenizer;
   int64_t context = files.config.LongestText();
   if (recipe.model.rope_scaling) {
     FTUNE_ASSIGN_OR_RETURN(const ModelContext scaled, ScaledContext(loaded, files.config));
@@ -103,28 +130,13 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
     data.notes.push_back(StrCat("data.sequence_len is capped to ", context, ", the model's context"));
     recipe.data.sequence_len = context;
   }
-  ModelConfig config = files.config;
-  std::filesystem::path tokenizer = plan.tokenizer;
-  if (!recipe.model.added_tokens.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Create());
-    FTUNE_ASSIGN_OR_RETURN(data.added,
-                           WriteExtendedTokenizer(files, recipe.model.added_tokens, folder.path()));
-    tokenizer = folder.path();
-    data.tokenizer_folder.emplace(std::move(folder));
-    config.vocab_size = std::max(config.vocab_size, data.added->rows());
-    data.notes.push_back(StrCat("added tokens: ", data.added->ids.size(), " of ",
-                                recipe.model.added_tokens.size(), " are new; the model has ",
-                                config.vocab_size, " rows for tokens"));
-  }
-  FTUNE_ASSIGN_OR_RETURN(data.tokenizer, LoadTokenizer(tokenizer));
-  FTUNE_ASSIGN_OR_RETURN(const std::string template_text, ChooseTemplate(loaded, data));
-  data.stop_ids = StopIds(config, *data.tokenizer);
+  FTUNE_ASSIGN_OR_RETURN(const std::string template_text, LoadTokenizerOf(loaded, plan, files, data));
   PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
                          .memory_will_do = !recipe.data.prepared_path.has_value(),
                          .build = {.bad_rows = ToBadRows(recipe.data.on_bad_row),
                                    .threads = static_cast<int>(*recipe.launch.threads)}};
   FTUNE_ASSIGN_OR_RETURN(options.source,
-                         DescribeSource(tokenizer, template_text, ToSampleOptions(recipe.data)));
+                         DescribeSource(data.tokenizer_path, template_text, ToSampleOptions(recipe.data)));
   const auto prepare = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<PreparedDataset> {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared,
                            PrepareDataset(ToEntries(sources), *data.tokenizer, data.chat_template.get(),
@@ -132,7 +144,6 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
     LimitSamples(prepared.dataset);
     return prepared;
   };
-  data.vocab_size = config.vocab_size;
   Dataset rows;
   if (!recipe.data.streaming) {
     FTUNE_ASSIGN_OR_RETURN(PreparedDataset prepared, prepare(TakenSources(recipe.data.train)));
@@ -155,7 +166,7 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   }
   if (!recipe.data.streaming) data.train = std::make_shared<Dataset>(std::move(rows));
   for (const auto& dataset : {data.train, data.evaluation}) {
-    if (dataset) FTUNE_RETURN_IF_ERROR(CheckIds(dataset->report, config.vocab_size, recipe.model.path));
+    if (dataset) FTUNE_RETURN_IF_ERROR(CheckIds(dataset->report, data.vocab_size, recipe.model.path));
   }
   return data;
 }

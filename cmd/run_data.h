@@ -1,6 +1,7 @@
 // The data of a recipe: tokenizer, chat template, samples for training and evaluation.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "data/template/chat_template.h"
 #include "data/tokenizer/tokenizer.h"
 #include "engine/format/added_tokens.h"
+#include "engine/format/hf_model.h"
 #include "engine/model/config.h"
 
 namespace ftune {
@@ -38,6 +40,7 @@ struct RunData {
   // With model.added_tokens: those that are new, and where the tokenizer's files with them are.
   std::optional<AddedTokens> added;
   std::optional<ScratchFolder> tokenizer_folder;
+  std::filesystem::path tokenizer_path;  // where the tokenizer was read from
 
   // The rows of training and evaluation that were dropped or cut; each once, whichever side it would be on.
   absl::Status VisitDropped(const DroppedVisitor& visit) const;
@@ -53,6 +56,14 @@ struct RunData {
 // model's vocabulary are an error.
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
                                     Progress& progress);
+
+// The part of that which needs no data: the tokenizer, the chat template, stop tokens, added tokens. `files`
+// are those of plan.model_path; where the tokenizer is elsewhere, they learn it. → the template's text, for
+// DescribeSource.
+absl::StatusOr<std::string> LoadTokenizerOf(const LoadedRecipe& loaded, const ModelPlan& plan,
+                                            ModelFiles& files, RunData& data);
+// Makes the model grow by them. The data keeps the tokenizer's folder that the options then name.
+void TakeAddedTokens(const RunData& data, LoadModelOptions& options);
 
 // What samples are made with, for the key of prepared data. `template_text`: of the chat template, with the
 // variables that are set in it; empty where there is none.

@@ -4,15 +4,21 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/hub/resolve.h"
+#include "cmd/report/run_log.h"
+#include "engine/checkpoint/checkpoint_folder.h"
 #include "engine/format/peft.h"
 
 namespace ftune {
@@ -22,8 +28,14 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(),  paths.log(),   paths.dropped(),   paths.trace(),
-          paths.adapter(), paths.model(), paths.incomplete()};
+  return {paths.recipe(), paths.log(),        paths.dropped(),     paths.trace(),       paths.adapter(),
+          paths.model(),  paths.incomplete(), paths.checkpoints(), paths.save_request()};
+}
+
+// A log that is empty is that of a run that was cut off before it began.
+bool IsEmpty(const fs::path& log) {
+  std::error_code error;
+  return !Exists(log) || (fs::file_size(log, error) == 0 && !error);
 }
 
 absl::Status CannotMake(const fs::path& folder, const std::string& why) {
@@ -33,13 +45,49 @@ absl::Status CannotMake(const fs::path& folder, const std::string& why) {
                      .hint = "choose another output_dir"});
 }
 
+// Beginnings of names: of what was being written, and of a checkpoint that was being removed.
+constexpr std::array<std::string_view, 2> kUnfinished = {".incomplete", ".removing-"};
+constexpr std::string_view kAttempt = "attempt-";
+
+// By the folders of the ranks' logs, which an attempt that never got to its first step has too, and by the
+// log.
+absl::StatusOr<int> NextAttempt(const RunPaths& paths) {
+  FTUNE_ASSIGN_OR_RETURN(int last, LastAttemptOf(paths.log()));
+  if (!Exists(paths.ranks())) return last + 1;
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(paths.ranks()));
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    int attempt = 0;
+    if (name.starts_with(kAttempt) && absl::SimpleAtoi(name.substr(kAttempt.size()), &attempt)) {
+      last = std::max(last, attempt);
+    }
+  }
+  return last + 1;
+}
+
 }  // namespace
 
 fs::path RunPaths::rank_log(int attempt, int rank) const {
-  return ranks() / StrCat("attempt-", attempt) / StrCat("rank-", rank, ".log");
+  return ranks() / StrCat(kAttempt, attempt) / StrCat("rank-", rank, ".log");
 }
 
-absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) {
+absl::Status CheckHasRun(const RunPaths& paths) {
+  if (HasRun(paths)) return absl::OkStatus();
+  const bool there = Exists(paths.folder);
+  ErrorDetail detail = {.file = paths.folder.string(),
+                        .message = there ? "there is no run in this folder" : "there is no such folder",
+                        .expected = "the folder of a run, with recipe.yaml and log.jsonl",
+                        .hint = "begin one with `ftune train`"};
+  if (StepOfName(paths.folder.filename().string())) {
+    detail.message = "this is a checkpoint, not a run";
+    detail.hint = "name the run's folder, and the checkpoint with --step";
+  }
+  return UsageError(std::move(detail));
+}
+
+bool HasRun(const RunPaths& paths) { return Exists(paths.log()) && Exists(paths.recipe()); }
+
+absl::StatusOr<RunFolder> RunFolder::Lock(const fs::path& folder) {
   const RunPaths paths(folder);
   std::error_code error;
   fs::create_directories(folder, error);
@@ -47,13 +95,19 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
 
   const int lock = open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock < 0) return CannotMake(folder, strerror(errno));
-  RunFolder run(paths, lock);
+  RunFolder run(paths, lock, /*attempt=*/1);
   if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     return UsageError({.file = folder.string(),
                        .key = "output_dir",
                        .message = "another ftune is writing to this run",
                        .hint = "wait for it, or choose another output_dir"});
   }
+  return run;
+}
+
+absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) {
+  FTUNE_ASSIGN_OR_RETURN(RunFolder run, Lock(folder));
+  const RunPaths& paths = run.paths();
   if (Exists(paths.recipe()) && !Exists(paths.log())) {
     return UsageError(
         {.file = paths.recipe().string(),
@@ -61,15 +115,38 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
          .message = "this folder has a recipe.yaml that no run wrote, and a run would replace it",
          .hint = "choose another output_dir"});
   }
-  if (Exists(paths.log())) {
-    if (!force) {
-      return UsageError({.file = folder.string(),
-                         .key = "output_dir",
-                         .message = "there is a run in this folder already",
-                         .hint = "choose another output_dir, or replace the run with --force"});
-    }
+  if (!force && (HasRun(paths) || !IsEmpty(paths.log()))) {
+    const std::string resume =
+        HasRun(paths) ? StrCat("go on with it (`ftune resume ", folder.string(), "`), ") : "";
+    return UsageError({.file = folder.string(),
+                       .key = "output_dir",
+                       .message = "there is a run in this folder already",
+                       .hint = StrCat(resume, "choose another output_dir, or replace the run with --force")});
   }
   return run;
+}
+
+absl::StatusOr<RunFolder> RunFolder::Continue(const fs::path& folder) {
+  FTUNE_RETURN_IF_ERROR(CheckHasRun(RunPaths(folder)));
+  FTUNE_ASSIGN_OR_RETURN(RunFolder run, Lock(folder));
+  FTUNE_RETURN_IF_ERROR(CheckHasRun(run.paths()));  // another process may just have had it
+  FTUNE_ASSIGN_OR_RETURN(run.attempt_, NextAttempt(run.paths()));
+  return run;
+}
+
+absl::Status RunFolder::RemoveLeftOvers() {
+  for (const fs::path& folder : {paths_.folder, paths_.checkpoints()}) {
+    if (!Exists(folder)) continue;
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(folder));
+    for (const fs::path& entry : entries) {
+      const std::string name = entry.filename().string();
+      const auto begins = [&](std::string_view start) { return name.starts_with(start); };
+      if (std::any_of(kUnfinished.begin(), kUnfinished.end(), begins)) {
+        FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunFolder::Clear() {

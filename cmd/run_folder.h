@@ -22,6 +22,8 @@ struct RunPaths {
   std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
+  std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  std::filesystem::path save_request() const { return folder / "save"; }
   std::filesystem::path ranks() const { return folder / "ranks"; }
   std::filesystem::path rank_log(int attempt, int rank) const;
   // One of the two while it is written.
@@ -30,31 +32,50 @@ struct RunPaths {
   std::filesystem::path folder;
 };
 
+// Whether there is a run that can go on: one that has written its recipe and its log.
+bool HasRun(const RunPaths& paths);
+// An error that says what there is instead.
+absl::Status CheckHasRun(const RunPaths& paths);
+
 // A run's folder, taken for writing by this process for as long as it lives.
 class RunFolder {
  public:
   // Makes the folder and changes nothing else in it. One that has a run already is refused, unless `force`.
   // One that another process writes to, or that has a recipe.yaml which no run wrote, is refused always.
   static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force);
+  // The folder of a run that is there, for its next attempt; nothing in it is changed. One without a run, or
+  // that another process writes to, is refused.
+  static absl::StatusOr<RunFolder> Continue(const std::filesystem::path& folder);
   // The folder that the process which started this one has taken, and keeps for as long as this one lives.
-  static RunFolder Adopt(const std::filesystem::path& folder) { return RunFolder(RunPaths(folder), -1); }
-  RunFolder(RunFolder&& other) noexcept : paths_(std::move(other.paths_)), lock_(other.lock_) {
+  static RunFolder Adopt(const std::filesystem::path& folder, int attempt) {
+    return RunFolder(RunPaths(folder), -1, attempt);
+  }
+  RunFolder(RunFolder&& other) noexcept
+      : paths_(std::move(other.paths_)), lock_(other.lock_), attempt_(other.attempt_) {
     other.lock_ = -1;
   }
   RunFolder& operator=(RunFolder&&) = delete;
   ~RunFolder();
 
   const RunPaths& paths() const { return paths_; }
+  // How often the run was started, with this time.
+  int attempt() const { return attempt_; }
 
   // Removes what an earlier run wrote here, and nothing else; where it is adopted not the ranks' logs, which
   // are this run's. Called once the new run is known to start.
   absl::Status Clear();
+  // Removes what a process that was killed had begun to write: results, checkpoints.
+  absl::Status RemoveLeftOvers();
 
  private:
-  RunFolder(RunPaths paths, int lock) : paths_(std::move(paths)), lock_(lock) {}
+  RunFolder(RunPaths paths, int lock, int attempt)
+      : paths_(std::move(paths)), lock_(lock), attempt_(attempt) {}
+  // Makes the folder if need be. Refused where another process has it.
+  static absl::StatusOr<RunFolder> Lock(const std::filesystem::path& folder);
 
   RunPaths paths_;
   int lock_;
+  int attempt_;
 };
 
 // What a run's folder, an adapter's folder or a model stands for.

@@ -8,16 +8,21 @@
 #include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/adapter_options.h"
+#include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
+#include "cmd/recipe/resume.h"
 #include "cmd/run_folder.h"
 #include "engine/adapter/module_pattern.h"
+#include "engine/checkpoint/checkpoint_weights.h"
 #include "engine/format/adapter_base.h"
 #include "engine/format/model_config.h"
+#include "engine/format/peft.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/format/rope_reader.h"
+#include "engine/format/trained_values.h"
 
 namespace ftune {
 namespace {
@@ -122,9 +127,52 @@ absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::p
   return UsageError(std::move(detail));
 }
 
-// model.init_from: a model's folder, an adapter's, or a run's, which stands for what it made.
+absl::Status CheckQuantization(const LoadedRecipe& loaded, const std::optional<DType>& asked,
+                               const std::optional<DType>& has) {
+  if (asked == has) return absl::OkStatus();
+  ErrorDetail detail = loaded.At("adapter.quantize");
+  detail.found = QuantizationName(asked);
+  detail.expected = StrCat(QuantizationName(has), ", which the adapter in model.init_from was trained on");
+  return UsageError(std::move(detail));
+}
+
+absl::Status NeedsAdapter(const LoadedRecipe& loaded, const std::string& found,
+                          const std::string& otherwise) {
+  ErrorDetail detail = loaded.At("model.init_from");
+  detail.found = StrCat(found, ", in a recipe without one");
+  detail.expected = StrCat(otherwise, ", or a recipe with an adapter section");
+  return UsageError(std::move(detail));
+}
+
+// The weights of a checkpoint: of the model, or of an adapter that the recipe then goes on with.
+absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const CheckpointEntry& checkpoint) {
+  FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(checkpoint.folder));
+  plan.checkpoint = checkpoint.folder;
+  plan.options.trained = {weights};
+  if (!HasAdapterValues(*weights)) return absl::OkStatus();
+  if (!loaded.recipe.adapter) {
+    return NeedsAdapter(loaded, "the checkpoint of an adapter", "the checkpoint of a model");
+  }
+  const std::string file = (checkpoint.folder / kManifestName).string();
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(weights->manifest().recipe, file));
+  if (!made.recipe.adapter) {
+    return DataError({.file = file,
+                      .key = "recipe",
+                      .message = "the checkpoint has an adapter's values, and its recipe no adapter"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
+  FTUNE_ASSIGN_OR_RETURN(plan.options.lora,
+                         ContinueAdapter(loaded, ToLoraOptions(*made.recipe.adapter), file, base.config));
+  return CheckQuantization(loaded, plan.options.quantize, ToDType(*made.recipe.adapter->quantize));
+}
+
+// model.init_from: a model's folder, an adapter's, a checkpoint's, or a run's, which stands for its newest
+// checkpoint, or where it has none for what it made.
 absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubReporter& reporter) {
   const std::string& from = *loaded.recipe.model.init_from;
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<CheckpointEntry> checkpoint,
+                         FindCheckpoint(from, std::nullopt, reporter.say));
+  if (checkpoint) return ApplyCheckpoint(loaded, plan, *checkpoint);
   FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.here, reporter));
   if (source.adapters.empty()) {
     FTUNE_RETURN_IF_ERROR(CheckSameModel(loaded, source.model));
@@ -133,25 +181,15 @@ absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubRepor
     return absl::OkStatus();
   }
   const std::filesystem::path& folder = source.adapters.front();
-  if (!loaded.recipe.adapter) {
-    ErrorDetail detail = loaded.At("model.init_from");
-    detail.found = "the folder of an adapter, in a recipe without one";
-    detail.expected = "a model's folder, or a recipe with an adapter section";
-    return UsageError(detail);
-  }
+  if (!loaded.recipe.adapter) return NeedsAdapter(loaded, "the folder of an adapter", "a model's folder");
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig base, ReadModelConfig(plan.model_path));
-  FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, folder, base));
+  FTUNE_ASSIGN_OR_RETURN(PeftConfig peft, ReadPeftConfig(folder));
+  FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, std::move(peft.lora),
+                                                            (folder / "adapter_config.json").string(), base));
   plan.options.adapters = {folder};
   if (Exists(folder / "tokenizer.json")) plan.tokenizer = folder;
   FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
-  if (quantize != plan.options.quantize) {
-    ErrorDetail detail = loaded.At("adapter.quantize");
-    detail.found = QuantizationName(plan.options.quantize);
-    detail.expected =
-        StrCat(QuantizationName(quantize), ", which the adapter in model.init_from was trained on");
-    return UsageError(detail);
-  }
-  return absl::OkStatus();
+  return CheckQuantization(loaded, plan.options.quantize, quantize);
 }
 
 RecomputePolicy ToRecomputePolicy(const ActivationCheckpointing& recipe) {
@@ -225,9 +263,21 @@ std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& ste
 
 }  // namespace
 
+Environment EnvironmentHere(const std::optional<RankEnvironment>& launched) {
+  return {.cores = CpuCores(),
+          .has_cuda = false,
+          .ranks = launched ? launched->world_size : 0,
+          .ranks_per_host = launched ? launched->local_world_size : 0};
+}
+
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
                                         const std::optional<RankEnvironment>& launched) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(path, overrides));
+  FTUNE_RETURN_IF_ERROR(ResolveHere(loaded, launched));
+  return loaded;
+}
+
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched) {
   FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
   if (loaded.recipe.launch.kind == LaunchKind::kEnv && !launched) {
     ErrorDetail detail = loaded.At("launch.kind");
@@ -238,11 +288,7 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
     detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
     return UsageError(std::move(detail));
   }
-  FTUNE_RETURN_IF_ERROR(Resolve(loaded, {.cores = CpuCores(),
-                                         .has_cuda = false,
-                                         .ranks = launched ? launched->world_size : 0,
-                                         .ranks_per_host = launched ? launched->local_world_size : 0}));
-  return loaded;
+  return Resolve(loaded, EnvironmentHere(launched));
 }
 
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {
@@ -381,6 +427,13 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& r
   }
   if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan, reporter));
   return plan;
+}
+
+void NameBase(const Recipe& recipe, const ModelPlan& plan, ModelFiles& files) {
+  const ModelSection& model = recipe.model;
+  if (plan.model_path != model.here || model.path == model.here) return;
+  files.name = model.path;
+  files.revision = model.revision.value_or("");
 }
 
 DType ToDType(WeightType type) {

@@ -10,6 +10,7 @@
 #include "base/hub/hub_reporter.h"
 #include "cmd/hub/model_files.h"
 #include "cmd/recipe/load.h"
+#include "cmd/recipe/resolve.h"
 #include "data/audit/audit_report.h"
 #include "data/loader/data_plan.h"
 #include "data/loader/streamed_batches.h"
@@ -29,6 +30,10 @@ namespace ftune {
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
                                         const std::optional<RankEnvironment>& launched = std::nullopt);
 
+// The same of a recipe that was read.
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched);
+Environment EnvironmentHere(const std::optional<RankEnvironment>& launched);
+
 // Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);
 SampleOptions ToSampleOptions(const DataSection& data);
@@ -40,10 +45,13 @@ DataPlanOptions ToPlanOptions(const Recipe& recipe, int data_rank);
 StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank);
 BadRows ToBadRows(OnBadRow on_bad_row);
 
-// model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, or a run's;
-// `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled in.
+// model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, a checkpoint's, or a
+// run's; `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled
+// in.
 struct ModelPlan {
   std::string model_path;
+  // The checkpoint that model.init_from stands for, if it does: what options.trained has.
+  std::optional<std::filesystem::path> checkpoint;
   // Where its tokenizer is: with the model, or with the adapter that it goes on from.
   std::filesystem::path tokenizer;
   LoadModelOptions options;
@@ -52,6 +60,9 @@ struct ModelPlan {
 // ModelSection::here is filled in.
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter,
                                       ModelParts parts = ModelParts::kAll);
+
+// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
+void NameBase(const Recipe& recipe, const ModelPlan& plan, ModelFiles& files);
 
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config);

@@ -13,7 +13,6 @@
 #include "engine/format/ranked_write.h"
 
 namespace ftune {
-namespace {
 
 absl::Status WriteAdapter(const LoadedModel& loaded, std::span<const OutputTensor> tensors,
                           const std::filesystem::path& folder) {
@@ -22,8 +21,6 @@ absl::Status WriteAdapter(const LoadedModel& loaded, std::span<const OutputTenso
       SaveLora(*loaded.model, *loaded.lora, *loaded.targets, loaded.files, tensors, folder));
   return WriteTokenizerFiles(loaded.files, folder);
 }
-
-}  // namespace
 
 absl::StatusOr<std::filesystem::path> SaveResult(Backend& backend, LoadedModel& loaded, DType dtype,
                                                  const RunPaths& paths) {

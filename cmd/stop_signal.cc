@@ -12,6 +12,7 @@ StopSignal::StopSignal(bool announces) : announces_(announces) {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
+  sigaddset(&signals_, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   thread_ = std::thread([this] { Wait(); });
 }
@@ -30,6 +31,10 @@ void StopSignal::Wait() {
   while (!done_) {
     const int signal = sigtimedwait(&signals_, nullptr, &kPoll);
     if (signal <= 0) continue;
+    if (signal == SIGUSR1) {
+      save_ = true;
+      continue;
+    }
     if (received_ != 0) {
       if (Clock::now() - first < kTogether) continue;
       _exit(128 + signal);

@@ -1,4 +1,5 @@
 // SIGINT and SIGTERM as a request to stop at the next good moment; a second one ends the process at once.
+// SIGUSR1 as a request to save.
 // What comes with the first, from one who signals a process and its whole group, say, is no second one.
 #pragma once
 
@@ -20,6 +21,8 @@ class StopSignal {
 
   // The first signal received, or 0.
   int received() const { return received_.load(std::memory_order_relaxed); }
+  // Whether a save was asked for since this was called last.
+  bool TakeSave() { return save_.exchange(false); }
 
  private:
   void Wait();
@@ -28,6 +31,7 @@ class StopSignal {
   sigset_t signals_{};
   sigset_t before_{};
   std::atomic<int> received_{0};
+  std::atomic<bool> save_{false};
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

@@ -28,11 +28,6 @@ std::vector<Limit> Limits() {
        {"none", "optimizer"},
        "every step reads all parameters three times; set memory.activation_checkpointing: full, or train a "
        "lora adapter"},
-      {"checkpoint.save_steps", {}, "weights are saved at the end and when the run is interrupted"},
-      {"checkpoint.saves_per_epoch", {}, "weights are saved at the end and when the run is interrupted"},
-      {"checkpoint.keep_last"},
-      {"checkpoint.async"},
-      {"checkpoint.stop_after", {}, "set max_steps instead"},
       {"log.tensorboard", {}, "read log.jsonl of the run"},
       {"log.hook", {}, "read log.jsonl of the run"},
       {"launch.kind",

@@ -38,11 +38,17 @@ Json Requirement(const RecipeKey& key) {
   return Json{{"anyOf", at_top}};
 }
 
+// What becomes of a key when a run goes on.
+std::string_view OnResumption(const RecipeKey& key) {
+  return key.on_resume == OnResume::kFree ? "may change" : "stays";
+}
+
 void AddProperty(Json& root, const RecipeKey& key) {
   Json& section = SchemaOf(root, key.section);
   Json property = key.schema;
   property["description"] = key.doc;
   if (!key.required) property["default"] = JsonOf(key.default_value);
+  property["x-resume"] = std::string(OnResumption(key));
   section["properties"][std::string(key.last_name())] = std::move(property);
   Json other = key.schema;
   other["description"] = StrCat("The same as ", key.name, ".");
@@ -59,10 +65,10 @@ std::string Cell(std::string text) {
 }
 
 std::string Row(std::string_view name, std::string_view expected, std::string_view default_value,
-                std::string_view doc) {
+                std::string_view on_resumption, std::string_view doc) {
   const std::string shown = default_value.empty() ? "required" : StrCat("`", default_value, "`");
-  return StrCat("| `", name, "` | ", Cell(std::string(expected)), " | ", Cell(shown), " | ",
-                Cell(std::string(doc)), " |\n");
+  return StrCat("| `", name, "` | ", Cell(std::string(expected)), " | ", Cell(shown), " | ", on_resumption,
+                " | ", Cell(std::string(doc)), " |\n");
 }
 
 }  // namespace
@@ -87,22 +93,24 @@ std::string RecipeReference() {
   std::string text =
       "# Keys of a recipe\n\n"
       "On the command line `section.key=value` after the recipe replaces a value. Names in [brackets] are "
-      "accepted "
-      "too, in the section and at the top.\n";
+      "accepted too, in the section and at the top. `ftune resume` refuses another value of a key that "
+      "stays.\n";
   for (const RecipeSection& section : RecipeKeys().sections()) {
     if (section.name.empty()) {
       text += "\n";
     } else {
       StrAppend(text, "\n## ", section.name, "\n\n", section.doc, "\n\n");
     }
-    text += "| key | value | default | meaning |\n|---|---|---|---|\n";
+    text += "| key | value | default | resume | meaning |\n|---|---|---|---|---|\n";
     for (const RecipeKey& key : RecipeKeys().keys()) {
       if (key.section != section.name) continue;
       const std::string aliases =
           key.aliases.empty() ? "" : StrCat(" [`", StrJoin(key.aliases, "`, `"), "`]");
-      text += Row(key.name, key.expected, key.required ? "" : key.default_value, key.doc + aliases);
+      text += Row(key.name, key.expected, key.required ? "" : key.default_value, OnResumption(key),
+                  key.doc + aliases);
       for (const FieldDoc& field : key.fields) {
-        text += Row(StrCat(key.name, "[].", field.name), field.expected, field.default_value, field.doc);
+        text += Row(StrCat(key.name, "[].", field.name), field.expected, field.default_value,
+                    OnResumption(key), field.doc);
       }
     }
   }

@@ -25,6 +25,7 @@ struct RecipeKey {
   std::string default_value;  // as YAML
   bool required = false;
   std::vector<FieldDoc> fields;  // of the records in its value
+  OnResume on_resume = OnResume::kFixed;
   // False where the value is wrong; then errors have been added.
   std::function<bool(const Node&, const Where&, Recipe&)> read;
   // Nothing where the key's section is absent.
@@ -56,8 +57,9 @@ class KeyTable {
     std::function<void(Recipe&)> remove = {};  // of an optional section
   };
 
+  // `on_resume` of the fields that do not say otherwise.
   template <class S>
-  void AddSection(std::string name, std::string doc, std::string main_key, Place<S> place,
+  void AddSection(std::string name, std::string doc, std::string main_key, OnResume on_resume, Place<S> place,
                   std::vector<Field<S>> fields);
   void SetRequired(std::string_view key);
 
@@ -82,8 +84,8 @@ const KeyTable& RecipeKeys();
 std::string JoinKey(std::string_view section, std::string_view word);
 
 template <class S>
-void KeyTable::AddSection(std::string name, std::string doc, std::string main_key, Place<S> place,
-                          std::vector<Field<S>> fields) {
+void KeyTable::AddSection(std::string name, std::string doc, std::string main_key, OnResume on_resume,
+                          Place<S> place, std::vector<Field<S>> fields) {
   const S defaults;
   for (Field<S>& field : fields) {
     keys_.push_back(
@@ -95,6 +97,7 @@ void KeyTable::AddSection(std::string name, std::string doc, std::string main_ke
          .schema = field.schema,
          .default_value = WriteFlow(field.write(defaults)),
          .fields = field.fields,
+         .on_resume = field.on_resume.value_or(on_resume),
          .read = [field, place](const Node& node, const Where& where,
                                 Recipe& recipe) { return field.read(node, where, place.make(recipe)); },
          .write = [field, place](const Recipe& recipe) -> std::optional<Node> {

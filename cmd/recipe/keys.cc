@@ -13,6 +13,10 @@ constexpr int64_t kMostRanks = 1000000;
 constexpr int64_t kLargestBatch = 1000000000;
 constexpr int64_t kLongestSequence = 100000000;
 
+// Of a section, and of the keys in it that differ.
+constexpr OnResume kFree = OnResume::kFree;
+constexpr OnResume kFixed = OnResume::kFixed;
+
 Type<std::string> Path() { return TextType("a path"); }
 Type<int64_t> Ranks() { return IntType(1, kMostRanks); }
 Type<int64_t> BatchSize() { return IntType(1, kLargestBatch); }
@@ -25,7 +29,7 @@ KeyTable::Place<S> Member(S Recipe::*member) {
 
 void AddTop(KeyTable& table) {
   table.AddSection<Recipe>(
-      "", "", "",
+      "", "", "", kFree,
       {[](const Recipe& recipe) { return &recipe; }, [](Recipe& recipe) -> Recipe& { return recipe; }},
       {MakeField("output_dir", &Recipe::output_dir, AutoOr(Path()),
                  "Where the run is written. auto: runs/ and the recipe file's name.")});
@@ -34,7 +38,7 @@ void AddTop(KeyTable& table) {
 void AddModel(KeyTable& table) {
   using S = ModelSection;
   table.AddSection<S>(
-      "model", "The model to fine-tune.", "path", Member(&Recipe::model),
+      "model", "The model to fine-tune.", "path", kFixed, Member(&Recipe::model),
       {MakeField("path", &S::path, TextType("a path"),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
@@ -55,6 +59,7 @@ void AddModel(KeyTable& table) {
   table.AddSection<R>(
       "model.rope_scaling",
       "Scaling of the rotary position frequencies. Absent: as in the model's config.json.", "rope_type",
+      kFixed,
       {[](const Recipe& recipe) { return recipe.model.rope_scaling ? &*recipe.model.rope_scaling : nullptr; },
        [](Recipe& recipe) -> R& {
          if (!recipe.model.rope_scaling) recipe.model.rope_scaling.emplace();
@@ -83,7 +88,7 @@ void AddModel(KeyTable& table) {
 void AddAdapter(KeyTable& table) {
   using S = AdapterSection;
   table.AddSection<S>(
-      "adapter", "An adapter on a frozen model. Section absent: full fine-tuning.", "kind",
+      "adapter", "An adapter on a frozen model. Section absent: full fine-tuning.", "kind", kFixed,
       {[](const Recipe& recipe) { return recipe.adapter ? &*recipe.adapter : nullptr; },
        [](Recipe& recipe) -> S& {
          if (!recipe.adapter) recipe.adapter.emplace();
@@ -103,7 +108,8 @@ void AddAdapter(KeyTable& table) {
        MakeField("lora_alpha", &S::lora_alpha, AutoOr(NumberType({.above = 0})),
                  "The update is scaled by lora_alpha / lora_r. auto: 2 × lora_r."),
        MakeField("lora_dropout", &S::lora_dropout, NumberType({.min = 0, .below = 1}),
-                 "Share of the adapter's inputs that is dropped."),
+                 "Share of the adapter's inputs that is dropped.")
+           .Resumed(kFree),
        MakeField("target_modules", &S::target_modules, TargetModulesType(),
                  "The layers that get an adapter: all linear ones but the head, by the end of their names "
                  "(embed_tokens and lm_head too), or by a regular expression on the whole name.",
@@ -123,9 +129,11 @@ void AddAdapter(KeyTable& table) {
        MakeField("use_dora", &S::use_dora, BoolType(),
                  "Train the weights' magnitudes apart from their directions."),
        MakeField("loraplus_lr_ratio", &S::loraplus_lr_ratio, NullOr(NumberType({.above = 0})),
-                 "LoRA+: learning rate of B over that of A."),
+                 "LoRA+: learning rate of B over that of A.")
+           .Resumed(kFree),
        MakeField("loraplus_lr_embedding", &S::loraplus_lr_embedding, AutoOr(NumberType({.min = 0})),
-                 "LoRA+: learning rate of an adapter on the embedding. auto: 1e-6.")});
+                 "LoRA+: learning rate of an adapter on the embedding. auto: 1e-6.")
+           .Resumed(kFree)});
 }
 
 Type<std::vector<DataSource>> DataSources(size_t min_items) {
@@ -172,9 +180,9 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
 void AddData(KeyTable& table) {
   using S = DataSection;
   table.AddSection<S>(
-      "data", "What the model learns from.", "train", Member(&Recipe::data),
+      "data", "What the model learns from.", "train", kFixed, Member(&Recipe::data),
       {MakeField("train", &S::train, DataSources(1), "Training data. A path alone is short for [{path: …}]."),
-       MakeField("eval", &S::eval, DataSources(0), "Evaluation data, of the same shape."),
+       MakeField("eval", &S::eval, DataSources(0), "Evaluation data, of the same shape.").Resumed(kFree),
        MakeField("val_set_size", &S::val_set_size, CountOrShareType(),
                  "Taken from the training data for evaluation: a share (< 1) or a count."),
        MakeField("chat_template", &S::chat_template,
@@ -233,7 +241,8 @@ void AddData(KeyTable& table) {
        MakeField("prepared_path", &S::prepared_path, AutoOr(Path()),
                  "Where tokenised data is kept for the next run. auto: $XDG_CACHE_HOME/ftune/tokens, "
                  "~/.cache/ftune/tokens.",
-                 {"dataset_prepared_path"})});
+                 {"dataset_prepared_path"})
+           .Resumed(kFree)});
   table.SetRequired("data.train");
 
   const auto audit = [](const char* name, double AuditSection::*member, const char* doc) {
@@ -241,7 +250,7 @@ void AddData(KeyTable& table) {
   };
   table.AddSection<AuditSection>(
       "data.audit", "What is found in the data before training; beyond these shares the run stops.",
-      "max_untrained_samples",
+      "max_untrained_samples", kFree,
       {[](const Recipe& recipe) { return &recipe.data.audit; },
        [](Recipe& recipe) -> AuditSection& { return recipe.data.audit; }, nullptr},
       {audit("max_dropped_rows", &AuditSection::max_dropped_rows,
@@ -257,11 +266,12 @@ void AddData(KeyTable& table) {
 void AddTrain(KeyTable& table) {
   using S = TrainSection;
   table.AddSection<S>(
-      "train", "Batches, length and evaluation.", "num_epochs", Member(&Recipe::train),
+      "train", "Batches, length and evaluation.", "num_epochs", kFree, Member(&Recipe::train),
       {MakeField("global_batch_size", &S::global_batch_size, AutoOr(BatchSize()),
                  "Packs (rows where packing is off) per optimizer step, over all ranks. auto: 16, or what "
                  "micro_batch_size and gradient_accumulation_steps give where both are set.",
-                 {"batch_size"}),
+                 {"batch_size"})
+           .Resumed(kFixed),
        MakeField("micro_batch_size", &S::micro_batch_size, AutoOr(BatchSize()),
                  "Packs that a rank computes at a time. auto: 1, or what the other two sizes give.",
                  {"per_device_train_batch_size"}),
@@ -287,20 +297,22 @@ void AddTrain(KeyTable& table) {
                  "Longest answer to a sample prompt, in tokens.", {"generation_max_new_tokens"}),
        MakeField("freeze", &S::freeze,
                  ListOf(TextType("a regular expression"), "a list of regular expressions"),
-                 "Parameters that stay as they are: regular expressions that match any part of their names."),
+                 "Parameters that stay as they are: regular expressions that match any part of their names.")
+           .Resumed(kFixed),
        MakeField("neftune_noise_alpha", &S::neftune_noise_alpha, NullOr(NumberType({.min = 0})),
                  "NEFTune: strength of the noise on the embeddings."),
        MakeField("label_smoothing", &S::label_smoothing, NumberType({.min = 0, .below = 1}),
                  "Share of each target that is spread over the whole vocabulary.",
                  {"label_smoothing_factor"}),
        MakeField("seed", &S::seed, IntType(0),
-                 "All randomness follows from it: data order, dropout, initialisation.")});
+                 "All randomness follows from it: data order, dropout, initialisation.")
+           .Resumed(kFixed)});
 }
 
 void AddOptimizer(KeyTable& table) {
   using S = OptimizerSection;
   table.AddSection<S>(
-      "optimizer", "How the weights move.", "name", Member(&Recipe::optimizer),
+      "optimizer", "How the weights move.", "name", kFree, Member(&Recipe::optimizer),
       {MakeField("name", &S::name,
                  OneOf<OptimizerName>(
                      {{{"adamw", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}}, OptimizerName::kAdamW},
@@ -311,7 +323,8 @@ void AddOptimizer(KeyTable& table) {
                       {{"adamw_8bit", {"adamw_bnb_8bit"}}, OptimizerName::kAdamW8bit}}),
                  "The optimizer. muon is for the matrices of the layers, with adamw for the rest; adamw_8bit "
                  "keeps its moments in 8 bits.",
-                 {"optim"}),
+                 {"optim"})
+           .Resumed(kFixed),
        MakeField(
            "learning_rate", &S::learning_rate, AutoOr(NumberType({.min = 0})),
            "At its highest. auto: 2e-4 with an adapter, 2e-5 without, which suits adamw, adamw_8bit and "
@@ -327,7 +340,8 @@ void AddOptimizer(KeyTable& table) {
        MakeField("eps", &S::eps, AutoOr(NumberType({.above = 0})),
                  "AdamW: added to the denominator. auto: 1e-8.", {"adam_epsilon"}),
        MakeField("momentum", &S::momentum, AutoOr(NumberType({.min = 0, .below = 1})),
-                 "SGD and Muon: decay of the momentum. auto: 0, for muon 0.95."),
+                 "SGD and Muon: decay of the momentum. auto: 0, for muon 0.95.")
+           .Resumed(kFixed),
        MakeField("adjust_lr", &S::adjust_lr,
                  OneOf<AdjustLr>(
                      {{{"match_rms_adamw"}, AdjustLr::kMatchRmsAdamW}, {{"original"}, AdjustLr::kOriginal}}),
@@ -354,7 +368,7 @@ void AddOptimizer(KeyTable& table) {
 void AddPrecision(KeyTable& table) {
   using S = PrecisionSection;
   table.AddSection<S>(
-      "precision", "Number formats.", "weights", Member(&Recipe::precision),
+      "precision", "Number formats.", "weights", kFixed, Member(&Recipe::precision),
       {MakeField("weights", &S::weights,
                  AutoOr(OneOf<WeightType>({{{"fp32", {"float32"}}, WeightType::kFp32},
                                            {{"bf16", {"bfloat16"}}, WeightType::kBf16},
@@ -375,7 +389,7 @@ void AddPrecision(KeyTable& table) {
 void AddParallel(KeyTable& table) {
   using S = ParallelSection;
   table.AddSection<S>(
-      "parallel", "The mesh of ranks.", "data", Member(&Recipe::parallel),
+      "parallel", "The mesh of ranks.", "data", kFree, Member(&Recipe::parallel),
       {MakeField(
            "data", &S::data, AutoOr(Ranks()),
            "Ranks that share the batch. auto, here or at one of the other axes: the ranks that the rest "
@@ -424,7 +438,7 @@ void AddParallel(KeyTable& table) {
 void AddMemory(KeyTable& table) {
   using S = MemorySection;
   table.AddSection<S>(
-      "memory", "Trading time for memory.", "activation_checkpointing", Member(&Recipe::memory),
+      "memory", "Trading time for memory.", "activation_checkpointing", kFree, Member(&Recipe::memory),
       {MakeField("activation_checkpointing", &S::activation_checkpointing, ActivationCheckpointingType(),
                  "Activations computed again in the backward pass: of no block, every block, every n-th "
                  "block, or only "
@@ -442,21 +456,31 @@ void AddMemory(KeyTable& table) {
 void AddCheckpoint(KeyTable& table) {
   using S = CheckpointSection;
   table.AddSection<S>(
-      "checkpoint", "What is saved for resuming.", "save_steps", Member(&Recipe::checkpoint),
+      "checkpoint", "What is saved for resuming.", "save_steps", kFree, Member(&Recipe::checkpoint),
       {MakeField("save_steps", &S::save_steps, AutoOr(IntType(1)),
                  "Save every so many steps, and always at the end. auto: about every 15 minutes."),
        MakeField("saves_per_epoch", &S::saves_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
                  "Save so often per epoch, instead of save_steps."),
        MakeField("keep_last", &S::keep_last, IntType(1), "How many checkpoints are kept.",
                  {"save_total_limit"}),
-       MakeField("async", &S::async, BoolType(), "Write while training goes on."),
+       MakeField("keep_best", &S::keep_best, BoolType(),
+                 "Save at each evaluation that is the best so far, and keep that checkpoint too."),
+       MakeField("keep_every", &S::keep_every, NullOr(IntType(1)),
+                 "Keep also the checkpoints of steps that are multiples of this."),
+       MakeField("async", &S::async, BoolType(),
+                 "Write while training goes on, from a copy in memory as large as the rank's share."),
+       MakeField(
+           "when_busy", &S::when_busy,
+           OneOf<WhenBusy>({{{"wait"}, WhenBusy::kWait}, {{"skip"}, WhenBusy::kSkip}}),
+           "What becomes of a save that is due while the one before is still being written. A save that "
+           "somebody asked for always waits."),
        MakeField("stop_after", &S::stop_after, NullOr(DurationType()), "Save and stop after so long.")});
 }
 
 void AddLog(KeyTable& table) {
   using S = LogSection;
   table.AddSection<S>(
-      "log", "What is recorded.", "every", Member(&Recipe::log),
+      "log", "What is recorded.", "every", kFree, Member(&Recipe::log),
       {MakeField("every", &S::every, IntType(1), "A line of log.jsonl every so many steps.",
                  {"logging_steps"}),
        MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
@@ -478,7 +502,7 @@ Type<std::vector<Host>> Hosts() {
 void AddLaunch(KeyTable& table) {
   using S = LaunchSection;
   table.AddSection<S>(
-      "launch", "Where the ranks run.", "kind", Member(&Recipe::launch),
+      "launch", "Where the ranks run.", "kind", kFree, Member(&Recipe::launch),
       {MakeField("kind", &S::kind,
                  AutoOr(OneOf<LaunchKind>({{{"local"}, LaunchKind::kLocal},
                                            {{"ssh"}, LaunchKind::kSsh},
@@ -504,7 +528,7 @@ void AddLaunch(KeyTable& table) {
 
   using L = SlurmSection;
   table.AddSection<L>(
-      "launch.slurm", "What a submitted Slurm job asks for.", "partition",
+      "launch.slurm", "What a submitted Slurm job asks for.", "partition", kFree,
       {[](const Recipe& recipe) { return &recipe.launch.slurm; },
        [](Recipe& recipe) -> L& { return recipe.launch.slurm; }},
       {MakeField("partition", &L::partition, NullOr(TextType("a partition")), "Its partition."),

@@ -193,7 +193,35 @@ ErrorDetail NotASection(const Node& root, const std::string& file) {
   return error;
 }
 
+// The entry of a key in a tree of sections, made where it is missing.
+Node::Entry& EntryOf(Node& root, std::string_view name) {
+  Node* node = &root;
+  for (size_t dot; (dot = name.find('.')) != std::string_view::npos; name.remove_prefix(dot + 1)) {
+    node = &node->At(name.substr(0, dot));
+    node->kind = Node::Kind::kMap;
+  }
+  node->At(name);
+  const auto named = [&](const Node::Entry& entry) { return entry.key == name; };
+  return *std::find_if(node->entries.begin(), node->entries.end(), named);
+}
+
+Node ToTree(const Recipe& recipe) {
+  Node root = Node::Map();
+  for (const RecipeKey& key : RecipeKeys().keys()) {
+    if (std::optional<Node> value = key.write(recipe)) EntryOf(root, key.name).value = *std::move(value);
+  }
+  for (const RecipeSection& section : RecipeKeys().sections()) {
+    if (!section.present(recipe)) EntryOf(root, section.name).value = Node();
+  }
+  return root;
+}
+
 }  // namespace
+
+bool LoadedRecipe::GivenOnCommandLine(const std::string& key) const {
+  const auto place = places.find(key);
+  return place != places.end() && place->second.file == kCommandLine;
+}
 
 ErrorDetail LoadedRecipe::At(const std::string& key) const {
   const auto place = places.find(key);
@@ -212,17 +240,21 @@ absl::Status LoadedRecipe::Placed(absl::Status status) const {
   return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(placed));
 }
 
-absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::string& file,
-                                            const std::vector<std::string>& overrides) {
+absl::StatusOr<Node> ParseRecipe(std::string_view text, const std::string& file) {
   const absl::Status readable = CheckRecipeText(text, file);
   absl::StatusOr<Node> root = readable.ok() ? ParseYaml(text, file) : readable;
   if (!root.ok()) return RecipeStatus(RecipeErrorsOf(root.status()));
   if (!root->is_map()) return RecipeStatus({NotASection(*root, file)});
+  return root;
+}
 
+absl::StatusOr<LoadedRecipe> ReadRecipe(const Node& root, const std::string& file,
+                                        const std::vector<std::string>& overrides,
+                                        const std::function<void(LoadedRecipe&)>& adjust) {
   LoadedRecipe loaded{.file = file};
   std::vector<ErrorDetail> errors;
   Reader reader(loaded, errors);
-  reader.Read(*root, file);
+  reader.Read(root, file);
   for (const std::string& text_of_override : overrides) {
     std::optional<Node> override_tree = ParseOverride(text_of_override, errors);
     if (!override_tree) continue;
@@ -230,9 +262,16 @@ absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::st
     reader.Read(*override_tree, kCommandLine);
   }
   AddMissing(loaded, errors);
+  if (adjust) adjust(loaded);
   for (ErrorDetail& error : CheckRecipe(loaded, reader.wrong())) errors.push_back(std::move(error));
   if (!errors.empty()) return RecipeStatus(std::move(errors));
   return loaded;
+}
+
+absl::StatusOr<LoadedRecipe> LoadRecipeText(std::string_view text, const std::string& file,
+                                            const std::vector<std::string>& overrides) {
+  FTUNE_ASSIGN_OR_RETURN(const Node root, ParseRecipe(text, file));
+  return ReadRecipe(root, file, overrides);
 }
 
 absl::StatusOr<LoadedRecipe> LoadRecipe(const std::string& path, const std::vector<std::string>& overrides) {
@@ -241,21 +280,15 @@ absl::StatusOr<LoadedRecipe> LoadRecipe(const std::string& path, const std::vect
   return LoadRecipeText(*text, path, overrides);
 }
 
-std::string ToYaml(const Recipe& recipe) {
-  Node root = Node::Map();
-  const auto place = [&](std::string_view name) -> Node& {
-    Node* node = &root;
-    for (size_t dot; (dot = name.find('.')) != std::string_view::npos; name.remove_prefix(dot + 1)) {
-      node = &node->At(name.substr(0, dot));
-      node->kind = Node::Kind::kMap;
-    }
-    return node->At(name);
-  };
+std::string ToYaml(const Recipe& recipe) { return WriteYaml(ToTree(recipe)); }
+
+std::string ToYaml(const LoadedRecipe& loaded) {
+  Node root = ToTree(loaded.recipe);
   for (const RecipeKey& key : RecipeKeys().keys()) {
-    if (std::optional<Node> value = key.write(recipe)) place(key.name) = *std::move(value);
-  }
-  for (const RecipeSection& section : RecipeKeys().sections()) {
-    if (!section.present(recipe)) place(section.name) = Node();
+    const std::optional<Node> now = key.write(loaded.recipe);
+    const std::optional<Node> given = loaded.given ? key.write(*loaded.given) : std::nullopt;
+    if (!now || !given || WriteFlow(*now) == WriteFlow(*given)) continue;
+    EntryOf(root, key.name).comment = StrCat(kFromComment, WriteFlow(*given));
   }
   return WriteYaml(root);
 }

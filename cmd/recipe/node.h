@@ -42,6 +42,7 @@ struct Node::Entry {
   std::string key;
   int line = 0;
   Node value;
+  std::string comment = "";  // written behind the value, where that is not a map in block style
 };
 
 // The one document of a YAML text; `file` is only named in errors, which give the line. Anchors, aliases and

@@ -245,11 +245,16 @@ struct MemorySection {
   bool operator==(const MemorySection&) const = default;
 };
 
+enum class WhenBusy { kWait, kSkip };
+
 struct CheckpointSection {
   Auto<int64_t> save_steps;  // stays empty: by the clock
   std::optional<double> saves_per_epoch;
   int64_t keep_last = 2;
+  bool keep_best = false;
+  std::optional<int64_t> keep_every;  // steps
   bool async = true;
+  WhenBusy when_busy = WhenBusy::kWait;
   std::optional<double> stop_after;  // seconds
 
   bool operator==(const CheckpointSection&) const = default;

@@ -181,9 +181,14 @@ absl::Status ResolveSharding(LoadedRecipe& loaded) {
 
 }  // namespace
 
+std::string DefaultOutput(const std::string& file) {
+  return StrCat("runs/", std::filesystem::path(file).stem().string());
+}
+
 absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment) {
   Recipe& recipe = loaded.recipe;
-  Fill(recipe.output_dir, StrCat("runs/", std::filesystem::path(loaded.file).stem().string()));
+  if (!loaded.given) loaded.given = recipe;
+  Fill(recipe.output_dir, DefaultOutput(loaded.file));
   ResolveAdapter(recipe);
   ResolveEvaluation(recipe);
   ResolveOptimizer(recipe);

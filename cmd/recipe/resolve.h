@@ -13,10 +13,13 @@ struct Environment {
   int ranks_per_host = 0;  // of those; 0: not known
 };
 
+// What output_dir is where it is auto, of a recipe in this file.
+std::string DefaultOutput(const std::string& file);
+
 // Replaces `auto` by values: sizes of the batch and the mesh, device and number formats, learning rate, …
 // Left for later are what only the model (data.chat_template, parallel.stages), the data (their format and
 // what becomes of long rows) and the clock (checkpoint.save_steps) can tell. Sizes that were given and do not
-// fit each other are an error. Resolving again changes nothing.
+// fit each other are an error. Resolving again changes nothing; `loaded.given` keeps what there was at first.
 absl::Status Resolve(LoadedRecipe& loaded, const Environment& environment);
 
 }  // namespace ftune

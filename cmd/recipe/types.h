@@ -206,6 +206,12 @@ Type<std::vector<std::pair<std::string, T>>> MapOf(Type<T> type, std::string exp
           }};
 }
 
+// Whether a run that goes on may have another value than it had.
+enum class OnResume {
+  kFree,   // how fast, how long, where and with what beside it is trained
+  kFixed,  // what its checkpoints and the order of its data depend on
+};
+
 // A member of a struct under its name in YAML.
 template <class S>
 struct Field {
@@ -217,6 +223,12 @@ struct Field {
   std::vector<FieldDoc> fields;
   std::function<bool(const Node&, const Where&, S&)> read;  // false: errors have been added
   std::function<Node(const S&)> write;
+  std::optional<OnResume> on_resume = {};  // empty: as its section
+
+  Field Resumed(OnResume value) && {
+    on_resume = value;
+    return std::move(*this);
+  }
 };
 
 template <class S, class T>

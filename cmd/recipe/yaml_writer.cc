@@ -38,7 +38,8 @@ void WriteBlock(const Node& map, int indent, std::string& out) {
       out.push_back('\n');
       WriteBlock(entry.value, indent + 2, out);
     } else {
-      StrAppend(out, " ", WriteFlow(entry.value), "\n");
+      const std::string comment = entry.comment.empty() ? "" : StrCat("  # ", entry.comment);
+      StrAppend(out, " ", WriteFlow(entry.value), comment, "\n");
     }
   }
 }

@@ -3,8 +3,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/folder.h"
+#include "base/io_error.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -14,22 +19,66 @@ double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+nlohmann::json Parse(std::string_view line) {
+  return nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+}
+
+// What was written last may lack its end: a line that is whole gets one, another is cut off.
+absl::Status MendLastLine(const std::filesystem::path& path) {
+  if (!Exists(path)) return absl::OkStatus();
+  size_t size = 0;
+  bool whole = false;
+  {
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    const std::string_view text = file.text();
+    if (text.empty() || text.ends_with('\n')) return absl::OkStatus();
+    size = text.rfind('\n') + 1;  // 0 where there is no other line
+    whole = Parse(text.substr(size)).is_object();
+  }
+  if (!whole) {
+    std::error_code error;
+    std::filesystem::resize_file(path, size, error);
+    return error ? IoError(path, "shorten", error.value()) : absl::OkStatus();
+  }
+  std::FILE* const file = std::fopen(path.c_str(), "ae");
+  const bool ended = file != nullptr && std::fputc('\n', file) != EOF;
+  const int error = errno;
+  const bool closed = file == nullptr || std::fclose(file) == 0;
+  return ended && closed ? absl::OkStatus() : IoError(path, "write", error);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path) {
+absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
+  if (!Exists(path)) return 0;
+  FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  std::string_view text = file.text();
+  while (!text.empty()) {
+    const size_t begin = text.substr(0, text.size() - 1).rfind('\n') + 1;
+    const nlohmann::json line = Parse(text.substr(begin));
+    if (line.is_object() && line.contains("attempt") && line["attempt"].is_number_integer()) {
+      return line["attempt"].get<int>();
+    }
+    text = text.substr(0, begin);
+  }
+  return 0;
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path, int attempt) {
+  FTUNE_RETURN_IF_ERROR(MendLastLine(path));
   std::FILE* file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) {
     return DataError(
         {.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
   }
-  return std::unique_ptr<RunLog>(new RunLog(file, path));
+  return std::unique_ptr<RunLog>(new RunLog(file, path, attempt));
 }
 
 RunLog::~RunLog() { std::fclose(file_); }
 
 void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts) {
   nlohmann::ordered_json line = {
-      {"event", std::string(event)}, {"time", UnixSeconds()}, {"step", step}, {"attempt", 1}};
+      {"event", std::string(event)}, {"time", UnixSeconds()}, {"step", step}, {"attempt", attempt_}};
   line.update(facts);
   const std::string text = line.dump() + "\n";
   // One write a line: a reader, or a crash, never sees half of one that another follows.
@@ -41,7 +90,7 @@ void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered
   }
 }
 
-void RunLog::Start(nlohmann::ordered_json facts) { Write("start", 0, facts); }
+void RunLog::Start(int64_t step, nlohmann::ordered_json facts) { Write("start", step, facts); }
 
 void RunLog::Step(const StepReport& r) {
   Write("train", r.step,
@@ -78,6 +127,19 @@ void RunLog::Eval(const EvalReport& r, const std::vector<PromptAnswer>& samples)
 
 void RunLog::Save(int64_t step, const std::filesystem::path& path) {
   Write("save", step, {{"path", path.string()}});
+}
+
+void RunLog::Checkpoint(const SaveReport& r) {
+  nlohmann::ordered_json facts = {{"path", r.folder.string()}};
+  if (r.status.ok()) {
+    facts.update({{"bytes", r.bytes},
+                  {"seconds", r.seconds},
+                  {"stall_seconds", r.stall_seconds},
+                  {"removed", r.removed}});
+  } else {
+    facts["error"] = std::string(r.status.message());
+  }
+  Write("save", r.step, facts);
 }
 
 void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }

@@ -10,34 +10,42 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/prompt.h"
+#include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/train/reports.h"
 
 namespace ftune {
 
 class RunLog {
  public:
-  static absl::StatusOr<std::unique_ptr<RunLog>> Open(const std::filesystem::path& path);
+  // Adds to a log that is there. A last line that whoever wrote it could not finish is cut off.
+  static absl::StatusOr<std::unique_ptr<RunLog>> Open(const std::filesystem::path& path, int attempt);
   ~RunLog();
 
-  // Each adds `event`, `time` (Unix seconds), `step` and `attempt`.
-  void Start(nlohmann::ordered_json facts);
+  // Each adds `event`, `time` (Unix seconds), `step` and `attempt`. Start's step is where training begins.
+  void Start(int64_t step, nlohmann::ordered_json facts);
   void Step(const StepReport& report);
   void Skip(const SkipReport& report);
   void Eval(const EvalReport& report, const std::vector<PromptAnswer>& samples);
   void Save(int64_t step, const std::filesystem::path& path);
+  void Checkpoint(const SaveReport& report);
   void End(int64_t step, nlohmann::ordered_json facts);
 
   // The first failure to write (a full disk), if any: training goes on, the run says so at its end.
   const absl::Status& status() const { return status_; }
 
  private:
-  RunLog(std::FILE* file, std::filesystem::path path) : file_(file), path_(std::move(path)) {}
+  RunLog(std::FILE* file, std::filesystem::path path, int attempt)
+      : file_(file), path_(std::move(path)), attempt_(attempt) {}
   void Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts);
 
   std::FILE* file_;
   std::filesystem::path path_;
+  int attempt_;
   absl::Status status_;
 };
+
+// The attempt that wrote last to a log; 0 where there is none, or no line of one.
+absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path);
 
 nlohmann::ordered_json ToJson(const MemoryUse& memory);
 

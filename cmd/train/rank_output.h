@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cmd/report/screen.h"
 #include "base/descriptor.h"
+#include "cmd/report/screen.h"
 
 namespace ftune {
 

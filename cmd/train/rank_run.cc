@@ -14,10 +14,14 @@
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
 #include "cmd/train/rank_trace.h"
+#include "cmd/train/resume_run.h"
+#include "cmd/train/run_checkpoints.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
 #include "engine/adapter/loraplus.h"
+#include "engine/checkpoint/checkpoint_loader.h"
+#include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -57,18 +61,16 @@ absl::StatusOr<ParameterCounts> CountParameters(const Model& model, Mesh& mesh) 
   return counts;
 }
 
+nlohmann::ordered_json MeshFacts(const MeshShape& mesh) {
+  return {
+      {"tensor", mesh.tensor}, {"context", mesh.context}, {"data", mesh.data}, {"pipeline", mesh.pipeline}};
+}
+
 nlohmann::ordered_json StartFacts(const ParameterCounts& parameters, int64_t total_steps,
                                   const MemoryUse& memory, const MeshShape& mesh) {
-  return {{"parameters", parameters.total},
-          {"trainable_parameters", parameters.trainable},
-          {"total_steps", total_steps},
-          {"memory", ToJson(memory)},
-          {"ranks", mesh.ranks()},
-          {"mesh",
-           {{"tensor", mesh.tensor},
-            {"context", mesh.context},
-            {"data", mesh.data},
-            {"pipeline", mesh.pipeline}}}};
+  return {{"parameters", parameters.total}, {"trainable_parameters", parameters.trainable},
+          {"total_steps", total_steps},     {"memory", ToJson(memory)},
+          {"ranks", mesh.ranks()},          {"mesh", MeshFacts(mesh)}};
 }
 
 // With the rank's name, where it is one of several: what does not fit here may fit elsewhere.
@@ -117,12 +119,13 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe(), model_plan_));
     FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs));
   }
-  if (leads()) FTUNE_RETURN_IF_ERROR(PrepareFolder());
+  FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
   if (own_files) {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
     FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), DataInputs(data_->run(), schedule)));
   }
+  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
@@ -187,12 +190,39 @@ absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
 }
 
 absl::Status RankRun::PrepareFolder() {
+  if (leads()) FTUNE_RETURN_IF_ERROR(TakeFolder());
+  const bool may_resume = !options_.run.empty() || options_.resume_if_begun;
+  return may_resume ? ShareResumePoint(mesh_->world(), paths(), options_.resume) : absl::OkStatus();
+}
+
+absl::Status RankRun::TakeFolder() {
   if (start_.supervised) {
-    folder_.emplace(RunFolder::Adopt(paths().folder));
+    folder_.emplace(RunFolder::Adopt(paths().folder, options_.orders.attempt));
+    options_.resume.reset();
+    if (options_.orders.resume) options_.resume = ResumePointOf(paths(), *options_.orders.resume);
+    return absl::OkStatus();
+  }
+  if (options_.resume) {
+    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
+    folder_.emplace(std::move(taken.folder));
+    options_.resume = std::move(taken.point);
     return absl::OkStatus();
   }
   FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(paths().folder, options_.force));
   folder_.emplace(std::move(created));
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::BeginLog() {
+  if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
+  // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
+  FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
+  if (!options_.resume) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> later,
+                         SetAsideAfter(paths().checkpoints(), options_.resume->step, folder_->attempt()));
+  if (later.empty()) return absl::OkStatus();
+  progress_.Say(StrCat("checkpoints of a later step are set aside as superseded-", folder_->attempt(),
+                       "-step-…: ", StrJoin(later, ", ")));
   return absl::OkStatus();
 }
 
@@ -212,12 +242,7 @@ absl::Status RankRun::PrepareData() {
                                  .sharding = ToShardOptions(recipe().parallel),
                                  .optimizer = ToOptimizerOptions(recipe())};
   }
-  const RunData& data = data_->run();
-  if (data.added) {
-    model_plan_.options.growth = {
-        .rows = data.added->rows(), .known = data.added->known, .ids = data.added->ids};
-    model_plan_.options.tokenizer_folder = data.tokenizer_folder->path();
-  }
+  TakeAddedTokens(data_->run(), model_plan_.options);
   if (mesh_->shape().pipeline > 1) FTUNE_RETURN_IF_ERROR(PlanStagesOfRanks());
   return absl::OkStatus();
 }
@@ -240,7 +265,7 @@ absl::Status RankRun::PrepareModel() {
   backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
-  NameBase();
+  NameBase(recipe(), model_plan_, model_.files);
   WarnOfUnevenShares();
   FTUNE_RETURN_IF_ERROR(CheckTrainable(loaded_, *model_.model, mesh_->world()));
   FTUNE_RETURN_IF_ERROR(CheckTiedStaysEqual(loaded_, *model_.model));
@@ -269,14 +294,6 @@ absl::Status RankRun::PrepareModel() {
                                           {.zero = static_cast<int>(recipe().parallel.zero),
                                            .keep_for_step = !recipe().parallel.reshard_after_forward}));
   return absl::OkStatus();
-}
-
-// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
-void RankRun::NameBase() {
-  const ModelSection& model = recipe().model;
-  if (model_plan_.model_path != model.here || model.path == model.here) return;
-  model_.files.name = model.path;
-  model_.files.revision = model.revision.value_or("");
 }
 
 absl::Status RankRun::MakeOptimizer() {
@@ -327,16 +344,15 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   StreamedData* const stream = data_->stream();
   FTUNE_ASSIGN_OR_RETURN(const ParameterCounts parameters, CountParameters(*model_.model, *mesh_));
   if (leads()) {
-    FTUNE_RETURN_IF_ERROR(folder_->Clear());
-    // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
-    FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log()));
-    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(recipe())));
+    FTUNE_RETURN_IF_ERROR(BeginLog());
+    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
     nlohmann::ordered_json facts =
         StartFacts(parameters, data_->steps().total, backend_->ledger().current(), mesh_->shape());
     facts.update(data_->Facts());
-    log_->Start(facts);
+    if (options_.resume) facts["resumed_from"] = options_.resume->step;
+    log_->Start(options_.resume ? options_.resume->step : 0, facts);
     if (stream != nullptr) FTUNE_RETURN_IF_ERROR(stream->ListDropped(paths().dropped()));
   }
   RunObserver observer(log_.get(), progress_);
@@ -361,12 +377,60 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   }
   const std::unique_ptr<BatchSource> batches =
       data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
+  FTUNE_RETURN_IF_ERROR(MakeSaver());
+  FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
+  if (options.resume) FTUNE_RETURN_IF_ERROR(batches->Seek(options.resume->position));
+  RunCheckpoints checkpoints(
+      *saver_, shards(),
+      RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
+      log_.get(), progress_);
+  options.checkpoints = &checkpoints;
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
-                  observer, model_.shards.get(), pipeline_.get());
+                  observer, &shards(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
-  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return stop_->received() != 0; }));
-  if (!keeps_best || !summary.best_loss) FTUNE_RETURN_IF_ERROR(Save(summary.steps));
+  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
+  // A large model takes longer to write than a step may.
+  SetTimeout(recipe().launch.start_timeout);
+  FTUNE_RETURN_IF_ERROR(checkpoints.SaveLast(summary.state));
+  // What was interrupted goes on, and comes to its result then.
+  if (!summary.stopped && (!keeps_best || !summary.state.best_loss)) {
+    FTUNE_RETURN_IF_ERROR(Save(summary.steps()));
+  }
   return Finish(summary);
+}
+
+bool RankRun::Stops() {
+  const std::optional<double>& limit = recipe().checkpoint.stop_after;
+  return stop_->received() != 0 || (limit && Timeline::Now() - started_ >= *limit);
+}
+
+ModelShards& RankRun::shards() {
+  if (model_.shards) return *model_.shards;
+  if (!whole_) whole_ = ModelShards::Single(*backend_, Stream(), *model_.model);
+  return *whole_;
+}
+
+absl::Status RankRun::MakeSaver() {
+  const MeshShape& shape = mesh_->shape();
+  SaverOptions options = {
+      .checkpoints = paths().checkpoints(),
+      .async = recipe().checkpoint.async,
+      .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
+      .keep_best = recipe().checkpoint.keep_best,
+      .recipe = ToYaml(recipe()),
+      .seed = static_cast<uint64_t>(recipe().train.seed),
+      .mesh = MeshFacts(shape),
+      .timeout = absl::Seconds(recipe().launch.start_timeout)};
+  FTUNE_ASSIGN_OR_RETURN(
+      saver_, CheckpointSaver::Create(*backend_, Stream(), *model_.model, shards(), *optimizer_, options));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
+  if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(options_.resume->folder));
+  FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
+  return std::optional<TrainerState>(reader.manifest().state);
 }
 
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
@@ -392,15 +456,17 @@ absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
   if (!leads()) return CommandResult{.exit = exit};
   const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
   CommandResult result{.json = {{"run", paths().folder.string()},
-                                {"steps", summary.steps},
-                                {"loss", number(summary.loss)},
-                                {"eval_loss", number(summary.eval_loss)},
+                                {"steps", summary.steps()},
+                                {"loss", number(summary.state.loss)},
+                                {"eval_loss", number(summary.state.eval_loss)},
                                 {"exit", exit}},
                        .exit = exit};
-  log_->End(summary.steps, result.json);
+  log_->End(summary.steps(), result.json);
   FTUNE_RETURN_IF_ERROR(log_->status());
   SayEnd(summary);
-  result.text = StrCat(saved_.string(), "\n");
+  const std::filesystem::path left =
+      summary.stopped ? paths().checkpoints() / CheckpointName(summary.steps()) : saved_;
+  result.text = StrCat(left.string(), "\n");
   return result;
 }
 
@@ -410,24 +476,25 @@ void RankRun::SayEnd(const TrainSummary& summary) {
     progress_.Say(StrCat("data: ", DescribeStream(stream->report())));
   }
   if (summary.data_ended) {
-    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps, total));
+    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps(), total));
   }
-  if (recipe().train.early_stopping_patience && summary.best_loss) {
+  if (recipe().train.early_stopping_patience && summary.state.best_loss) {
     progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
                                   summary.early     ? "no better evaluation: stopped early"
                                   : summary.stopped ? "stopped"
                                                     : "all steps done",
-                                  summary.best_step, *summary.best_loss));
+                                  summary.state.best_step, *summary.state.best_loss));
   }
   if (!summary.stopped) {
     progress_.Say(StrCat("done: ", saved_.string()));
     return;
   }
-  progress_.Say(absl::StrFormat(
-      "stopped by %s after step %d of %d; saved %s\nto go on from there: ftune train %s model.init_from=%s "
-      "output_dir=NEW",
-      stop_->received() == SIGINT ? "SIGINT" : "SIGTERM", summary.steps, total, saved_.string(),
-      options_.recipe, saved_.string()));
+  const int signal = stop_->received();
+  progress_.Say(absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
+                                signal == SIGINT    ? "SIGINT"
+                                : signal == SIGTERM ? "SIGTERM"
+                                                    : "checkpoint.stop_after",
+                                summary.steps(), total, paths().folder.string()));
 }
 
 absl::StatusOr<CommandResult> RankRun::Verify() {

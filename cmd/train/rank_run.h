@@ -16,6 +16,7 @@
 #include "cmd/train/pipeline_plan.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
+#include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
@@ -60,8 +61,11 @@ class RankRun {
   absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
+  // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
   absl::Status PrepareFolder();
-  void NameBase();
+  absl::Status TakeFolder();
+  // What the run writes before its first step. Nothing that a run which goes on has written is removed.
+  absl::Status BeginLog();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();
@@ -73,13 +77,19 @@ class RankRun {
   absl::StatusOr<CommandResult> Train();
   // Called by all ranks alike: each has a part of the model. There are answers on the one that leads.
   absl::StatusOr<std::vector<PromptAnswer>> Answer();
+  // Whether this rank is to stop: by a signal, or after checkpoint.stop_after.
+  bool Stops();
+  ModelShards& shards();
+  absl::Status MakeSaver();
+  // The training state of the checkpoint that the run goes on from, if any; weights and optimizer have it.
+  absl::StatusOr<std::optional<TrainerState>> Restore();
   absl::Status Save(int64_t step);
   absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
   void SayEnd(const TrainSummary& summary);
   absl::StatusOr<CommandResult> TestLearningRates();
   absl::StatusOr<CommandResult> Verify();
 
-  const TrainOptions& options_;
+  TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
   RankStart start_;
   LoadedRecipe loaded_;
@@ -88,7 +98,8 @@ class RankRun {
   RunPaths paths_;
   Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
-  double timeout_ = 0.0;             // in force, seconds
+  double timeout_ = 0.0;  // in force, seconds
+  const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;
@@ -98,7 +109,9 @@ class RankRun {
   LoadedModel model_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<RunLog> log_;  // of the rank that leads
+  std::unique_ptr<RunLog> log_;         // of the rank that leads
+  std::unique_ptr<ModelShards> whole_;  // of a model that is not shared out
+  std::unique_ptr<CheckpointSaver> saver_;
   std::filesystem::path saved_;  // the result, once there is one
 };
 

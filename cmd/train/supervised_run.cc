@@ -16,6 +16,7 @@
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
 #include "cmd/train/rank_report.h"
+#include "cmd/train/resume_run.h"
 #include "cmd/train/train_checks.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
@@ -28,7 +29,6 @@ namespace ftune {
 namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
-constexpr int kAttempt = 1;
 
 bool IsGood(int wait_status) {
   constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
@@ -121,10 +121,18 @@ absl::StatusOr<CommandResult> SupervisedRun::Run() {
   // A run begins when its model is there.
   const absl::StatusOr<ModelPlan> model_plan = FindModel();
   if (!model_plan.ok()) return loaded_.Placed(model_plan.status());
-  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Create(paths_.folder, options_.force));
+  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, TakeFolder());
+  attempt_ = folder.attempt();
   const absl::Status prepared = PrepareData(*model_plan);
   if (!prepared.ok()) return loaded_.Placed(prepared);
   return RunRanks();
+}
+
+absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
+  if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force);
+  FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
+  options_.resume = std::move(taken.point);
+  return std::move(taken.folder);
 }
 
 absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
@@ -158,7 +166,34 @@ absl::Status SupervisedRun::PrepareData(const ModelPlan& model_plan) {
   return CheckAllRanksTrain(loaded, plan);
 }
 
-std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(kAttempt, rank); }
+std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(attempt_, rank); }
+
+std::vector<std::string> SupervisedRun::CommandOfRank() const {
+  std::vector<std::string> arguments = {"ftune"};
+  if (options_.run.empty()) {
+    arguments.insert(arguments.end(), {"train", options_.recipe});
+    if (options_.resume) arguments.push_back("--resume");
+  } else {
+    arguments.insert(arguments.end(), {"resume", options_.run});
+  }
+  arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
+  // Their environment is as any launcher's, and their cores are a share of those that there are.
+  for (const std::string& text :
+       {std::string("launch.kind=local"), StrCat("launch.threads=", *recipe().launch.threads)}) {
+    const bool given = loaded_.places.contains(text.substr(0, text.find('=')));
+    arguments.push_back(given ? text : StrCat("--derived=", text));
+  }
+  arguments.push_back(StrCat("--attempt=", attempt_));
+  if (options_.resume) arguments.push_back(StrCat("--resume-from=", options_.resume->step));
+  if (options_.verify) {
+    arguments.push_back(StrCat("--verify-reference=", options_.verify->reference.string()));
+    arguments.push_back(StrCat("--verify-steps=", options_.verify->steps));
+  }
+  if (json_) arguments.push_back("--json");
+  if (verbosity_ == Verbosity::kQuiet) arguments.push_back("--quiet");
+  if (verbosity_ == Verbosity::kVerbose) arguments.push_back("--verbose");
+  return arguments;
+}
 
 std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& prefix) const {
   const std::vector<std::vector<int>> cores = ShareCores(AllowedCores(), ranks_);
@@ -166,7 +201,7 @@ std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& pr
   std::vector<RankCommand> commands;
   for (int rank = 0; rank < ranks_; ++rank) {
     RankCommand command{
-        .arguments = {"ftune", "train", options_.recipe},
+        .arguments = CommandOfRank(),
         .environment = {StrCat("RANK=", rank), StrCat("LOCAL_RANK=", rank), StrCat("WORLD_SIZE=", ranks_),
                         StrCat("LOCAL_WORLD_SIZE=", ranks_), StrCat("MASTER_ADDR=", kLoopback),
                         StrCat("MASTER_PORT=", port), "TORCHELASTIC_USE_AGENT_STORE=1",
@@ -174,17 +209,6 @@ std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& pr
                         StrCat(kSupervisedVariable, "=", terminal ? kSupervisedOnTerminal : "1")},
         .cores = cores[rank],
         .output = LogOf(rank)};
-    std::vector<std::string>& arguments = command.arguments;
-    arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
-    arguments.push_back("launch.kind=local");  // their environment is as any launcher's
-    arguments.push_back(StrCat("launch.threads=", *recipe().launch.threads));
-    if (options_.verify) {
-      arguments.push_back(StrCat("--verify-reference=", options_.verify->reference.string()));
-      arguments.push_back(StrCat("--verify-steps=", options_.verify->steps));
-    }
-    if (json_) arguments.push_back("--json");
-    if (verbosity_ == Verbosity::kQuiet) arguments.push_back("--quiet");
-    if (verbosity_ == Verbosity::kVerbose) arguments.push_back("--verbose");
     commands.push_back(std::move(command));
   }
   return commands;
@@ -194,7 +218,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunRanks() {
   std::vector<std::filesystem::path> files;
   for (int rank = 0; rank < ranks_; ++rank) files.push_back(LogOf(rank));
   std::error_code ignored;  // what cannot be removed cannot be written either
-  std::filesystem::remove_all(paths_.ranks(), ignored);
+  if (!options_.resume) std::filesystem::remove_all(paths_.ranks(), ignored);
   Screen screen(STDERR_FILENO, StrCat("see ", LogOf(0).parent_path().string()));
   FTUNE_ASSIGN_OR_RETURN(RankOutput output, RankOutput::Create(files, screen, isatty(STDERR_FILENO) != 0));
   const std::string prefix = StrCat(RandomToken(), "/");

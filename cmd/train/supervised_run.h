@@ -31,18 +31,23 @@ class SupervisedRun {
   absl::StatusOr<ModelPlan> FindModel();
   absl::Status PrepareData(const ModelPlan& model_plan);
   absl::StatusOr<CommandResult> RunRanks();
+  std::vector<std::string> CommandOfRank() const;
   std::vector<RankCommand> Commands(int port, const std::string& prefix) const;
   std::filesystem::path LogOf(int rank) const;
   absl::StatusOr<CommandResult> ResultOf(const std::vector<RankEnd>& ends, const Supervisor& supervisor,
                                          RankOutput& output);
   absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
 
-  const TrainOptions& options_;
+  // Takes the run's folder, begun or gone on with.
+  absl::StatusOr<RunFolder> TakeFolder();
+
+  TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
   Verbosity verbosity_;
   LoadedRecipe loaded_;
   int ranks_;
   RunPaths paths_;
+  int attempt_ = 1;
   Progress progress_;
 };
 

@@ -20,8 +20,9 @@ namespace ftune {
 absl::Status CheckKeepsSources(const RunPaths& paths, const ModelPlan& plan) {
   std::vector<std::filesystem::path> sources = {plan.model_path, plan.tokenizer};
   sources.insert(sources.end(), plan.options.adapters.begin(), plan.options.adapters.end());
+  if (plan.checkpoint) sources.push_back(plan.checkpoint->parent_path());
   for (const std::filesystem::path& source : sources) {
-    for (const std::filesystem::path& removed : {paths.model(), paths.adapter()}) {
+    for (const std::filesystem::path& removed : {paths.model(), paths.adapter(), paths.checkpoints()}) {
       std::error_code error;
       if (!Exists(removed) || !std::filesystem::equivalent(source, removed, error)) continue;
       return UsageError(

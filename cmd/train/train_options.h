@@ -1,4 +1,4 @@
-// What the command line of `ftune train` says.
+// What the command lines of `ftune train` and `ftune resume` say.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,33 @@ struct VerifyTask {
   int64_t steps = 0;                // to be run and left there; 0: to be compared with those
 };
 
+// Where a run goes on.
+struct ResumePoint {
+  int64_t step = 0;
+  std::filesystem::path folder;  // of the checkpoint; empty: there is none yet, and the step is 0
+};
+
+// What an ftune that starts ranks tells them.
+struct RankOrders {
+  std::vector<std::string> derived;  // overrides that stand for what is auto
+  int attempt = 1;                   // of the run
+  std::optional<int64_t> resume;     // a run goes on, from this step
+};
+
 struct TrainOptions {
   std::string recipe;
+  std::string run;  // of `ftune resume`, instead of a recipe: the run's folder
   std::vector<std::string> overrides;
   bool force = false;
   bool print = false;
   bool dry_run = false;
   bool lr_range_test = false;
+  bool resume_if_begun = false;      // `train --resume`: goes on where output_dir has a run
+  std::optional<int64_t> step;       // of `ftune resume`: the checkpoint to go on from
   std::optional<VerifyTask> verify;  // of `ftune verify`, which starts the ranks
+  RankOrders orders;
+  // None: the run begins. Otherwise it is known once the run's folder is taken.
+  std::optional<ResumePoint> resume;
 };
 
 }  // namespace ftune

@@ -14,9 +14,9 @@ absl::StatusOr<DataPosition> ReadDataPosition(const nlohmann::ordered_json& json
   DataPosition position;
   const auto read = [&](const char* key, int64_t& number) -> absl::Status {
     const auto found = json.is_object() ? json.find(key) : json.end();
-    if (found != json.end() && found->is_number_integer() && *found >= 0) {
-      number = found->get<int64_t>();
-      return absl::OkStatus();
+    if (found != json.end() && found->is_number_integer()) {
+      number = found->get<int64_t>();  // negative where an unsigned one is too large for it
+      if (number >= 0) return absl::OkStatus();
     }
     return DataError({.file = file,
                       .key = StrCat("position.", key),

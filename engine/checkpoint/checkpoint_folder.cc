@@ -38,7 +38,7 @@ std::optional<int64_t> StepOfName(const std::string& name) {
   int64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stop != end || CheckpointName(step) != name) return std::nullopt;
+  if (error != std::errc() || stop != end || step < 0 || CheckpointName(step) != name) return std::nullopt;
   return step;
 }
 
@@ -71,11 +71,16 @@ absl::StatusOr<Manifest> InspectCheckpoint(const fs::path& folder) {
   return manifest;
 }
 
-absl::Status CheckHash(const fs::path& folder, const CheckpointFile& file) {
+absl::Status CheckHash(const fs::path& folder, const CheckpointFile& file,
+                       const std::function<void(int64_t)>& on_bytes) {
   constexpr size_t kPiece = size_t{8} << 20;
   FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(folder / file.name));
   Xxh3Stream hash;
-  for (size_t at = 0; at < mapped.text().size(); at += kPiece) hash.Add(mapped.text().substr(at, kPiece));
+  for (size_t at = 0; at < mapped.text().size(); at += kPiece) {
+    const std::string_view piece = mapped.text().substr(at, kPiece);
+    hash.Add(piece);
+    if (on_bytes) on_bytes(std::ssize(piece));
+  }
   if (static_cast<int64_t>(mapped.text().size()) == file.bytes && hash.Digest64() == file.xxh3)
     return absl::OkStatus();
   return DataError({.file = (folder / file.name).string(),

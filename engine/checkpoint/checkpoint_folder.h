@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +30,10 @@ absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::filesyst
 
 // A checkpoint's manifest and that its files are there in full size; their contents are not looked at.
 absl::StatusOr<Manifest> InspectCheckpoint(const std::filesystem::path& folder);
-// Of the file's contents. An error names the file.
-absl::Status CheckHash(const std::filesystem::path& folder, const CheckpointFile& file);
+// Of the file's contents. An error names the file. `on_bytes`, where there is one, is told of each piece that
+// was read.
+absl::Status CheckHash(const std::filesystem::path& folder, const CheckpointFile& file,
+                       const std::function<void(int64_t)>& on_bytes = {});
 
 // Makes `folder`, which the ranks have written and where all but the manifest is durable, the checkpoint of
 // its step: writes the manifest, and gives the folder its name. Durable when it returns; a process that is

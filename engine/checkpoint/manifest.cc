@@ -50,8 +50,10 @@ class ManifestReader {
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
     FTUNE_ASSIGN_OR_RETURN(manifest.recipe, RequiredField<std::string>(root, "recipe", file_));
     FTUNE_ASSIGN_OR_RETURN(manifest.model, RequiredField<std::string>(root, "model", file_));
-    FTUNE_ASSIGN_OR_RETURN(const int64_t seed, Count(root, "seed"));
-    manifest.seed = static_cast<uint64_t>(seed);
+    const auto seed = root.find("seed");
+    if (seed == root.end() || !seed->is_number_unsigned())
+      return Bad("seed", seed == root.end() ? "nothing" : Excerpt(*seed), "a whole number, 0 or more");
+    manifest.seed = seed->get<uint64_t>();
     FTUNE_ASSIGN_OR_RETURN(const json* state, Object(root, "state"));
     FTUNE_ASSIGN_OR_RETURN(manifest.state, ReadState(*state));
     if (manifest.state.position.step != manifest.step)
@@ -121,6 +123,9 @@ class ManifestReader {
     FTUNE_ASSIGN_OR_RETURN(state.epoch, RequiredField<double>(root, "epoch", file_));
     FTUNE_ASSIGN_OR_RETURN(state.loss, MaybeNumber(root, "loss"));
     FTUNE_ASSIGN_OR_RETURN(state.eval_loss, MaybeNumber(root, "eval_loss"));
+    if (root.contains("eval_step") && !root["eval_step"].is_null()) {
+      FTUNE_ASSIGN_OR_RETURN(state.eval_step, Count(root, "eval_step"));
+    }
     FTUNE_ASSIGN_OR_RETURN(state.best_loss, MaybeNumber(root, "best_loss"));
     FTUNE_ASSIGN_OR_RETURN(state.best_step, Count(root, "best_step"));
     FTUNE_ASSIGN_OR_RETURN(state.worse_in_a_row, Count(root, "worse_in_a_row"));
@@ -241,6 +246,7 @@ ordered_json ToJson(const TrainerState& state) {
                        {"loss_scale", nullptr},
                        {"loss", OrNull(state.loss)},
                        {"eval_loss", OrNull(state.eval_loss)},
+                       {"eval_step", OrNull(state.eval_step)},
                        {"best_loss", OrNull(state.best_loss)},
                        {"best_step", state.best_step},
                        {"worse_in_a_row", state.worse_in_a_row}};

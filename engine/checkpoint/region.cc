@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/strings.h"
 
@@ -56,7 +57,44 @@ class LocalMatrix {
   int64_t width_ = 0;
 };
 
-bool Meet(const Region& a, const Region& b) { return Intersect(a, b).elements() > 0; }
+bool Meet(const Region& a, const Region& b) {
+  for (size_t d = 0; d < a.size.size(); ++d) {
+    if (Intersect(FlatRange{a.begin[d], a.size[d]}, FlatRange{b.begin[d], b.size[d]}).count == 0)
+      return false;
+  }
+  return true;
+}
+
+// The dimension along which most regions begin at places of their own.
+size_t MostCut(const std::vector<Region>& regions) {
+  size_t most = 0, places = 0;
+  for (size_t d = 0; d < regions.front().begin.size(); ++d) {
+    std::set<int64_t> begins;
+    for (const Region& region : regions) begins.insert(region.begin[d]);
+    if (begins.size() > places) most = d, places = begins.size();
+  }
+  return most;
+}
+
+// Two of the regions, none empty and all of one shape's dimensions, that have elements in common. Each is
+// compared only with those that reach it along one dimension: there may be one for each row of a matrix.
+std::optional<std::string> OverlapOf(const std::vector<Region>& regions) {
+  if (regions.empty()) return std::nullopt;
+  const size_t d = MostCut(regions);
+  std::vector<const Region*> order, open;
+  for (const Region& region : regions) order.push_back(&region);
+  std::stable_sort(order.begin(), order.end(),
+                   [d](const Region* a, const Region* b) { return a->begin[d] < b->begin[d]; });
+  for (const Region* region : order) {
+    std::erase_if(
+        open, [&](const Region* before) { return before->begin[d] + before->size[d] <= region->begin[d]; });
+    for (const Region* before : open) {
+      if (Meet(*before, *region)) return StrCat(before->Describe(), " and ", region->Describe(), " overlap");
+    }
+    open.push_back(region);
+  }
+  return std::nullopt;
+}
 
 // Copies `size` elements of each dimension from `dim` on; strides are of elements.
 void CopyBox(const std::vector<int64_t>& size, size_t dim, int64_t element_bytes, const std::byte* source,
@@ -147,16 +185,12 @@ std::optional<std::string> WhyNotTiled(const std::vector<int64_t>& shape,
   const Region whole = WholeOf(shape);
   int64_t elements = 0;
   for (const Region& region : regions) {
-    if (region.size.size() != shape.size() || Intersect(region, whole) != region || region.elements() == 0)
+    const bool sized = region.begin.size() == shape.size() && region.size.size() == shape.size();
+    if (!sized || Intersect(region, whole) != region || region.elements() == 0)
       return StrCat(region.Describe(), " is no part of it");
-    elements += region.elements();
+    elements += std::min(region.elements(), whole.elements() - elements);  // more is an overlap
   }
-  for (size_t i = 0; i < regions.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (Meet(regions[i], regions[j]))
-        return StrCat(regions[j].Describe(), " and ", regions[i].Describe(), " overlap");
-    }
-  }
+  if (std::optional<std::string> overlap = OverlapOf(regions)) return overlap;
   if (elements == whole.elements()) return std::nullopt;
   return StrCat(whole.elements() - elements, " of ", whole.elements(), " elements are missing");
 }

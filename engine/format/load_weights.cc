@@ -59,21 +59,33 @@ void CopyIn(Backend& backend, Stream stream, const SourceTensor& tensor, const P
 
 }  // namespace
 
-absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
-                           const Parameter& parameter) {
+absl::Status CheckLoadable(const SourceTensor& tensor, const Parameter& parameter) {
   if (!IsFloat(tensor.dtype)) {
     return DataError({.file = tensor.file,
                       .key = tensor.name,
                       .found = StrCat("dtype ", Name(tensor.dtype)),
                       .expected = "a floating-point type"});
   }
-  FTUNE_RETURN_IF_ERROR(CheckShape(tensor, parameter));
+  return CheckShape(tensor, parameter);
+}
+
+absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
+                           const Parameter& parameter) {
+  FTUNE_RETURN_IF_ERROR(CheckLoadable(tensor, parameter));
   std::vector<std::byte> copied;
   FTUNE_ASSIGN_OR_RETURN(const SourceTensor slice,
                          SliceForRank(tensor, parameter, backend.computes(), copied));
   if (IsQuantizedWhole(parameter.dtype)) return LoadQuantized(backend, stream, slice, parameter);
   CopyIn(backend, stream, slice, parameter);
   return absl::OkStatus();
+}
+
+absl::Status FetchParameter(Backend& backend, Stream stream, const WeightSource& source,
+                            const SourceTensor& tensor, const Parameter& parameter) {
+  FTUNE_ASSIGN_OR_RETURN(const SourceTensor fetched, source.Fetch(tensor));
+  const absl::Status status = LoadParameter(backend, stream, fetched, parameter);
+  source.Release(tensor);
+  return status;
 }
 
 ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightSource& source,
@@ -95,28 +107,22 @@ ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightS
           .adapter = std::move(adapter)};
 }
 
-absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source) {
+absl::StatusOr<ParameterFill> PrepareWeights(Backend& backend, Stream stream, const Model& model,
+                                             const WeightSource& source) {
   std::set<std::string> used;
   const std::string file = source.tensors().empty() ? "" : source.tensors().front().file;
-  const auto load = [&](const Parameter& parameter) -> absl::Status {
-    const SourceTensor* tensor = source.Find(parameter.name);
+  for (const Parameter* parameter : model.parameters()) {
+    if (IsAdapterParameter(parameter->name)) continue;
+    const SourceTensor* tensor = source.Find(parameter->name);
     if (tensor == nullptr) {
       return DataError(
           {.file = file,
-           .key = parameter.name,
+           .key = parameter->name,
            .message = "the tensor is missing",
            .hint = "the file does not match its config.json, or is incomplete: download it again"});
     }
-    FTUNE_RETURN_IF_ERROR(LoadParameter(backend, stream, *tensor, parameter));
-    source.Release(*tensor);
+    FTUNE_RETURN_IF_ERROR(CheckLoadable(*tensor, *parameter));
     used.insert(tensor->name);
-    return absl::OkStatus();
-  };
-  for (size_t i = 0; i < model.blocks().size(); ++i) {
-    const BlockFill fill(model.hooks(), i);
-    for (const Parameter& parameter : model.blocks()[i]->store().parameters()) {
-      if (!IsAdapterParameter(parameter.name)) FTUNE_RETURN_IF_ERROR(load(parameter));
-    }
   }
   // Other ranks' stages have the others.
   if (model.blocks().size() < model.total_blocks()) {
@@ -129,6 +135,30 @@ absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const We
                       .message = StrCat("unexpected tensor: a ", model.config().model_type,
                                         " model as config.json ", "describes it has none of that name"),
                       .hint = "the model has parts that ftune would ignore; it cannot be used as it is"});
+  }
+  return [&backend, stream, &source](const Parameter& parameter) -> absl::Status {
+    if (IsAdapterParameter(parameter.name)) return absl::OkStatus();
+    return FetchParameter(backend, stream, source, *source.Find(parameter.name), parameter);
+  };
+}
+
+absl::Status ChangeValues(Model& model, const ParameterFill& fill) {
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    const BlockChange change(model.hooks(), i);
+    for (const Parameter& parameter : model.blocks()[i]->store().parameters()) {
+      FTUNE_RETURN_IF_ERROR(fill(parameter));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source) {
+  FTUNE_ASSIGN_OR_RETURN(const ParameterFill fill, PrepareWeights(backend, stream, model, source));
+  for (size_t i = 0; i < model.blocks().size(); ++i) {
+    const BlockFill use(model.hooks(), i);
+    for (const Parameter& parameter : model.blocks()[i]->store().parameters()) {
+      FTUNE_RETURN_IF_ERROR(fill(parameter));
+    }
   }
   return absl::OkStatus();
 }

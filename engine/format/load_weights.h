@@ -30,9 +30,25 @@ ParameterPolicy MakeParameterPolicy(const StorageOptions& options, const WeightS
 // floating-point type, blocks of quantised values that the slice would cut.
 absl::Status LoadParameter(Backend& backend, Stream stream, const SourceTensor& tensor,
                            const Parameter& parameter);
+// The same of one that is yet to be fetched from its source, and is given back to it.
+absl::Status FetchParameter(Backend& backend, Stream stream, const WeightSource& source,
+                            const SourceTensor& tensor, const Parameter& parameter);
+// The first two errors of these.
+absl::Status CheckLoadable(const SourceTensor& tensor, const Parameter& parameter);
 
-// Fills the base parameters (all but an adapter's). A tensor that is missing, of the wrong shape or
-// unexpected is an error that names it and its file.
+// Fills a parameter, which has memory now; nothing where it is not of those that are meant.
+using ParameterFill = std::function<absl::Status(const Parameter& parameter)>;
+
+// What fills the base parameters (all but an adapter's) of `model`, whose stores need not have memory yet. A
+// tensor that is missing, of the wrong shape or unexpected is an error that names it and its file. All that
+// is given here outlives the result.
+absl::StatusOr<ParameterFill> PrepareWeights(Backend& backend, Stream stream, const Model& model,
+                                             const WeightSource& source);
+
+// Changes the values of the parameters that `fill` means.
+absl::Status ChangeValues(Model& model, const ParameterFill& fill);
+
+// Fills all base parameters.
 absl::Status LoadWeights(Backend& backend, Stream stream, Model& model, const WeightSource& source);
 
 }  // namespace ftune

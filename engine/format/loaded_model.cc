@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
+#include "engine/format/trained_values.h"
 #include "engine/format/untied_weights.h"
 #include "engine/model/modules.h"
 #include "engine/model/tensor_split.h"
@@ -19,7 +20,7 @@ constexpr char kAdapterConfig[] = "adapter_config.json";
 
 // An adapter to be loaded, with its place in this model.
 struct Adapter {
-  PeftAdapter peft;  // no weights: a new adapter
+  std::shared_ptr<const PeftAdapter> peft;  // without weights: a new adapter
   LoraTargets targets;
 };
 
@@ -35,7 +36,7 @@ absl::StatusOr<Adapter> ResolveAdapter(PeftAdapter peft, const ModelConfig& conf
                           "and its tied head",
                       .found = "true"});
   }
-  adapter.peft = std::move(peft);
+  adapter.peft = std::make_shared<const PeftAdapter>(std::move(peft));
   return adapter;
 }
 
@@ -97,6 +98,10 @@ absl::Status ManyOnQuantized(const LoadModelOptions& options) {
                      .hint = "merge the first with `ftune export --merge`, then the next into the result"});
 }
 
+void PutTrained(const LoadModelOptions& options, ModelFiles& files) {
+  for (const auto& trained : options.trained) files.weights = Overlay(std::move(files.weights), trained);
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,
@@ -129,6 +134,8 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   }
   if (config.tied_head && untie) {
     const auto& names = config.architecture->names;
+    // The head begins as the embedding was trained.
+    PutTrained(options, loaded.files);
     loaded.files.weights = UntieHead(std::move(loaded.files.weights), StrCat(names.embedding, ".weight"),
                                      StrCat(names.head, ".weight"));
     config.tied_head = false;
@@ -148,19 +155,41 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   AdapterFactories factories;
   if (!adapters.empty()) {
     const Adapter& last = adapters.back();
-    loaded.lora = last.peft.config.lora;
+    loaded.lora = last.peft->config.lora;
     loaded.targets = last.targets;
     factories = MakeLoraFactories(*loaded.lora, *loaded.targets);
     storage.trainable = [targets = *loaded.targets](const std::string& name) { return targets.Saves(name); };
     storage.trainable_dtype = DType::kF32;
     if (adapters.size() > 1) storage.frozen_dtype = DType::kF32;
   }
+  std::shared_ptr<const WeightSource> trained_adapter;
+  for (const auto& trained : options.trained) {
+    FTUNE_RETURN_IF_ERROR(CheckTrained(config, factories, *trained));
+    if (HasAdapterValues(*trained)) trained_adapter = trained;
+  }
+  PutTrained(options, loaded.files);
   const int64_t max_length = options.max_length > 0 ? options.max_length : config.LongestText();
+  const bool placed = options.ranks || options.streamed;
   loaded.model = std::make_unique<Model>(
       backend, stream, config, MakeParameterPolicy(storage, *loaded.files.weights, std::move(factories)),
-      max_length, options.tensor, options.ranks ? ValueMemory::kPlaced : ValueMemory::kOwn,
+      max_length, options.tensor, placed ? ValueMemory::kPlaced : ValueMemory::kOwn,
       options.ranks ? options.ranks->part : ModelPart());
   Model& model = *loaded.model;
+  // Of the last adapter; nothing of a new one.
+  ParameterFill fill_adapter;
+  if (trained_adapter) {
+    fill_adapter = PrepareTrainedAdapter(backend, stream, trained_adapter);
+  } else if (!adapters.empty() && adapters.back().peft->weights != nullptr) {
+    FTUNE_ASSIGN_OR_RETURN(
+        fill_adapter, PrepareLora(backend, stream, model, adapters.back().targets, adapters.back().peft));
+  }
+  if (options.streamed) {
+    std::vector<ParameterFill> fills(1);
+    FTUNE_ASSIGN_OR_RETURN(fills[0], PrepareWeights(backend, stream, model, *loaded.files.weights));
+    if (fill_adapter) fills.push_back(std::move(fill_adapter));
+    loaded.streamed = std::make_unique<StreamedValues>(backend, model, std::move(fills));
+    return loaded;
+  }
   if (options.ranks) {
     const LoadRanks& ranks = *options.ranks;
     FTUNE_ASSIGN_OR_RETURN(loaded.shards, ModelShards::Create(backend, stream, model, *ranks.mesh,
@@ -171,12 +200,10 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   for (size_t i = 0; i + 1 < adapters.size(); ++i) {
     FTUNE_RETURN_IF_ERROR(MergeLoraFolder(backend, stream, model, adapters[i].targets, adapters[i].peft));
   }
-  if (adapters.empty()) return loaded;
-  const Adapter& last = adapters.back();
-  if (last.peft.weights != nullptr) {
-    FTUNE_RETURN_IF_ERROR(LoadLoraWeights(backend, stream, model, last.targets, last.peft));
-  } else {
-    InitLoraValues(backend, stream, model, last.targets, options.seed);
+  if (fill_adapter) {
+    FTUNE_RETURN_IF_ERROR(ChangeValues(model, fill_adapter));
+  } else if (!adapters.empty()) {
+    InitLoraValues(backend, stream, model, adapters.back().targets, options.seed);
   }
   return loaded;
 }

@@ -12,6 +12,7 @@
 #include "engine/adapter/lora.h"
 #include "engine/format/added_tokens.h"
 #include "engine/format/hf_model.h"
+#include "engine/format/streamed_values.h"
 #include "engine/model/model.h"
 #include "engine/shard/model_shards.h"
 
@@ -20,7 +21,8 @@ namespace ftune {
 struct LoadedModel {
   ModelFiles files;  // its config is that of `model`, which may differ from the file's
   std::unique_ptr<Model> model;
-  std::unique_ptr<ModelShards> shards;  // what of it this rank has, with `ranks` of the options
+  std::unique_ptr<ModelShards> shards;       // what of it this rank has, with `ranks` of the options
+  std::unique_ptr<StreamedValues> streamed;  // with `streamed` of the options
   // The adapter, if the model has one.
   std::optional<LoraOptions> lora;
   std::optional<LoraTargets> targets;
@@ -62,6 +64,13 @@ struct LoadModelOptions {
   std::vector<std::filesystem::path> adapters;
   std::optional<LoraOptions> lora;  // without `adapters`, a new adapter: its values are drawn from `seed`
   uint64_t seed = 42;
+
+  // Values that runs have trained, of the model or of its adapter, in the place of those that there are
+  // otherwise (trained_values.h); later ones go before earlier ones.
+  std::vector<std::shared_ptr<const WeightSource>> trained;
+  // Nothing is loaded now, and one block at a time when it is used; with one adapter at most, one rank, and
+  // values for all that is there.
+  bool streamed = false;
   // The adapters are to be merged: where they change the embedding or a tied head, the two are kept apart.
   bool for_merging = false;
 };

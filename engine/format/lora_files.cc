@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -48,24 +49,32 @@ void LoadTransposed(Backend& backend, Stream stream, const SourceTensor& tensor,
 
 class Loader {
  public:
-  Loader(Backend& backend, Stream stream, const PeftAdapter& adapter)
-      : backend_(backend), stream_(stream), adapter_(adapter) {}
+  Loader(Backend& backend, Stream stream, std::shared_ptr<const PeftAdapter> adapter)
+      : backend_(backend), stream_(stream), adapter_(std::move(adapter)) {}
 
-  // What the adapter has for a parameter.
-  absl::Status LoadIfThere(const Parameter& p, const LoraTargets& targets) {
-    if (IsAdapterParameter(p.name) || targets.Saves(p.name)) return Load(p, p.name);
+  // The tensor that the adapter has for a parameter; none where it has nothing to say.
+  absl::StatusOr<const SourceTensor*> Find(const Parameter& p, const LoraTargets& targets) {
+    if (IsAdapterParameter(p.name) || targets.Saves(p.name)) return Get(p, p.name);
     // The base's own weight, which PEFT saves with an adapted embedding: it may have been resized or
     // replaced.
     const std::string module = p.name.substr(0, p.name.rfind('.'));
     const std::string base_layer = StrCat(module, kBaseLayer);
-    const bool has = targets.Find(module) != nullptr && adapter_.weights->Find(base_layer) != nullptr;
-    return has ? Load(p, base_layer) : absl::OkStatus();
+    const bool has = targets.Find(module) != nullptr && adapter_->weights->Find(base_layer) != nullptr;
+    return has ? Get(p, base_layer) : absl::StatusOr<const SourceTensor*>(nullptr);
+  }
+
+  absl::Status LoadIfThere(const Parameter& p, const LoraTargets& targets) {
+    FTUNE_ASSIGN_OR_RETURN(const SourceTensor* tensor, Find(p, targets));
+    if (tensor == nullptr) return absl::OkStatus();
+    if (!IsTransposed(p)) return LoadParameter(backend_, stream_, *tensor, p);
+    LoadTransposed(backend_, stream_, *tensor, p);
+    return absl::OkStatus();
   }
 
   // What there is for parameters of stages that other ranks have is theirs to load.
   void LeaveToOthers(const ModelConfig& config, const LoraTargets& targets) {
     for (const ParameterShape& p :
-         AdaptedModelParameters(config, MakeLoraFactories(adapter_.config.lora, targets))) {
+         AdaptedModelParameters(config, MakeLoraFactories(adapter_->config.lora, targets))) {
       const std::string module = p.name.substr(0, p.name.rfind('.'));
       if (IsAdapterParameter(p.name) || targets.Saves(p.name)) used_.insert(p.name);
       if (targets.Find(module) != nullptr) used_.insert(StrCat(module, kBaseLayer));
@@ -73,7 +82,7 @@ class Loader {
   }
 
   absl::Status CheckAllUsed() const {
-    for (const SourceTensor& tensor : adapter_.weights->tensors()) {
+    for (const SourceTensor& tensor : adapter_->weights->tensors()) {
       if (used_.contains(tensor.name) || RepeatsUsed(tensor)) continue;
       return DataError({.file = tensor.file,
                         .key = tensor.name,
@@ -84,10 +93,10 @@ class Loader {
   }
 
  private:
-  absl::Status Load(const Parameter& parameter, const std::string& name) {
-    const SourceTensor* tensor = adapter_.weights->Find(name);
+  absl::StatusOr<const SourceTensor*> Get(const Parameter& parameter, const std::string& name) {
+    const SourceTensor* tensor = adapter_->weights->Find(name);
     if (tensor == nullptr) {
-      const auto& tensors = adapter_.weights->tensors();
+      const auto& tensors = adapter_->weights->tensors();
       return DataError({.file = tensors.empty() ? "" : tensors.front().file,
                         .key = name,
                         .message = "the adapter lacks this tensor",
@@ -101,22 +110,20 @@ class Loader {
                                            "], by the adapter's rank and the model's module"),
                         .hint = Hint("the rank in adapter_config.json must be that of the tensors")});
     }
-    used_.insert(tensor->name);
-    if (!IsTransposed(parameter)) return LoadParameter(backend_, stream_, *tensor, parameter);
     if (!IsFloat(tensor->dtype)) {
       return DataError({.file = tensor->file,
                         .key = name,
                         .found = StrCat("dtype ", Name(tensor->dtype)),
                         .expected = "a floating-point type"});
     }
-    LoadTransposed(backend_, stream_, *tensor, parameter);
-    return absl::OkStatus();
+    used_.insert(tensor->name);
+    return tensor;
   }
 
   // PEFT saves both ends of a tied pair, though it is one.
   bool RepeatsUsed(const SourceTensor& tensor) const {
     if (IsAdapterParameter(tensor.name)) return false;
-    const auto& tensors = adapter_.weights->tensors();
+    const auto& tensors = adapter_->weights->tensors();
     return std::any_of(tensors.begin(), tensors.end(), [&](const SourceTensor& other) {
       return used_.contains(other.name) && other.dtype == tensor.dtype && other.shape == tensor.shape &&
              std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
@@ -124,14 +131,14 @@ class Loader {
   }
 
   std::string Hint(const std::string& otherwise) const {
-    const std::string& base = adapter_.config.base_model;
+    const std::string& base = adapter_->config.base_model;
     return StrCat("was the adapter made for another base model? ",
                   base.empty() ? "" : StrCat("It says for '", base, "'. "), "If not, ", otherwise);
   }
 
   Backend& backend_;
   Stream stream_;
-  const PeftAdapter& adapter_;
+  std::shared_ptr<const PeftAdapter> adapter_;
   std::set<std::string> used_;
 };
 
@@ -166,26 +173,23 @@ bool SharesTiedAdapter(const LoraOptions& options, const LoraTargets& targets, c
   return PeftTies(options, config) && !SavesEnd(options, config) && targets.ChangesEnds();
 }
 
-absl::Status LoadLoraWeights(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
-                             const PeftAdapter& adapter) {
-  Loader loader(backend, stream, adapter);
-  for (size_t i = 0; i < model.blocks().size(); ++i) {
-    const BlockChange change(model.hooks(), i);
-    for (const Parameter& p : model.blocks()[i]->store().parameters()) {
-      FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
-    }
-  }
-  loader.LeaveToOthers(model.config(), targets);
-  return loader.CheckAllUsed();
+absl::StatusOr<ParameterFill> PrepareLora(Backend& backend, Stream stream, const Model& model,
+                                          const LoraTargets& targets,
+                                          std::shared_ptr<const PeftAdapter> adapter) {
+  auto loader = std::make_shared<Loader>(backend, stream, std::move(adapter));
+  for (const Parameter* p : model.parameters()) FTUNE_RETURN_IF_ERROR(loader->Find(*p, targets).status());
+  loader->LeaveToOthers(model.config(), targets);
+  FTUNE_RETURN_IF_ERROR(loader->CheckAllUsed());
+  return [loader, targets](const Parameter& p) { return loader->LoadIfThere(p, targets); };
 }
 
 absl::Status MergeLoraFolder(Backend& backend, Stream stream, Model& model, const LoraTargets& targets,
-                             const PeftAdapter& adapter) {
+                             std::shared_ptr<const PeftAdapter> adapter) {
   // This adapter's parameters, in place of those of the one that the model has.
   ParameterStore store(model.tensor_axis().position());
-  DeclareAdapter(model.config(), adapter.config.lora, targets, store);
+  DeclareAdapter(model.config(), adapter->config.lora, targets, store);
   store.Allocate(backend);
-  Loader loader(backend, stream, adapter);
+  Loader loader(backend, stream, std::move(adapter));
   for (const Parameter& p : store.parameters()) FTUNE_RETURN_IF_ERROR(loader.LoadIfThere(p, targets));
 
   const auto find = [&](const std::string& name) -> const Parameter* {

@@ -81,6 +81,7 @@ std::vector<OutputTensor> ModelTensors(Backend& backend, Stream stream, Model& m
                                const BlockUse use(model.hooks(), block);
                                // Quantised values pass through f32, which holds them all.
                                const bool direct = lora == nullptr && !IsQuantized(p->dtype);
+                               FTUNE_RETURN_IF_ERROR(model.hooks().status());
                                const Tensor values =
                                    direct ? p->value : MergedValues(backend, stream, model, *p, lora);
                                return Write(backend, stream, model.tensor_axis(), *p, values, dtype, out);
@@ -105,6 +106,7 @@ std::vector<OutputTensor> AdapterTensors(Backend& backend, Stream stream, Model&
       if (turned) std::swap(tensor.shape[0], tensor.shape[1]);
       tensor.fill = [&backend, stream, &model, block, p, turned](std::byte* out) {
         const BlockUse use(model.hooks(), block);
+        FTUNE_RETURN_IF_ERROR(model.hooks().status());
         return turned ? WriteTurned(backend, stream, model.tensor_axis(), *p, out)
                       : Write(backend, stream, model.tensor_axis(), *p, p->value, DType::kF32, out);
       };

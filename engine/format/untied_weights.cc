@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace ftune {
 namespace {
 
@@ -10,9 +12,9 @@ class UntiedWeights final : public WeightSource {
  public:
   UntiedWeights(std::unique_ptr<WeightSource> tied, const std::string& embedding_name,
                 const std::string& head_name)
-      : tied_(std::move(tied)), tensors_(tied_->tensors()) {
-    if (const SourceTensor* embedding = tied_->Find(embedding_name)) {
-      SourceTensor head = *embedding;
+      : tied_(std::move(tied)), embedding_(tied_->Find(embedding_name)), tensors_(tied_->tensors()) {
+    if (embedding_ != nullptr) {
+      SourceTensor head = *embedding_;
       head.name = head_name;
       const auto place =
           std::lower_bound(tensors_.begin(), tensors_.end(), head,
@@ -21,10 +23,21 @@ class UntiedWeights final : public WeightSource {
     }
   }
   const std::vector<SourceTensor>& tensors() const override { return tensors_; }
-  void Release(const SourceTensor& tensor) const override { tied_->Release(tensor); }
+  absl::StatusOr<SourceTensor> Fetch(const SourceTensor& tensor) const override {
+    FTUNE_ASSIGN_OR_RETURN(SourceTensor fetched, tied_->Fetch(TiedOf(tensor)));
+    fetched.name = tensor.name;
+    return fetched;
+  }
+  void Release(const SourceTensor& tensor) const override { tied_->Release(TiedOf(tensor)); }
 
  private:
+  const SourceTensor& TiedOf(const SourceTensor& tensor) const {
+    const SourceTensor* own = tied_->Find(tensor.name);
+    return own != nullptr ? *own : *embedding_;
+  }
+
   std::unique_ptr<WeightSource> tied_;
+  const SourceTensor* embedding_;  // of tied_
   std::vector<SourceTensor> tensors_;
 };
 

@@ -15,12 +15,12 @@
 
 namespace ftune {
 
-// One tensor inside a mapped file. `bytes` stays valid while the WeightSource lives.
+// One tensor of a WeightSource.
 struct SourceTensor {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;  // row-major, as PyTorch has it: [out, in]
-  std::span<const std::byte> bytes;
+  std::vector<int64_t> shape;        // row-major, as PyTorch has it: [out, in]
+  std::span<const std::byte> bytes;  // see WeightSource::Fetch
   std::string file;
   // The file's name for a type that DType does not have ("F8_E4M3"); `dtype` says nothing then. Empty
   // otherwise.
@@ -42,7 +42,11 @@ class WeightSource {
   const SourceTensor* Find(std::string_view name) const;         // nullptr if absent
   // An error that names the tensor if it is absent or its type cannot be used.
   absl::StatusOr<const SourceTensor*> Get(std::string_view name) const;
-  // The tensor has been copied: memory that merely mirrors its file may be given back. It can still be read.
+  // One of the tensors with its bytes, which are there until it is released. A source that maps its files has
+  // them from the beginning, and keeps them; of others all that is known before is their number.
+  virtual absl::StatusOr<SourceTensor> Fetch(const SourceTensor& tensor) const { return tensor; }
+  // The tensor has been copied: memory that merely mirrors its file may be given back. It can be fetched
+  // again.
   virtual void Release(const SourceTensor&) const {}
 
  protected:

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
+
 namespace ftune {
 
 // Blocks are numbered as in the model. All ranks make the same calls in the same order.
@@ -33,6 +35,8 @@ class BlockHooks {
   virtual int64_t FromHead(int64_t value) { return value; }
   // What is computed from here on is of no use: a rank is gone, say.
   virtual bool failed() const { return false; }
+  // Why, or what has failed since: for who has used values and looks at what came of it.
+  virtual absl::Status status() const { return absl::OkStatus(); }
 };
 
 // A use, for as long as it lives.

@@ -1,7 +1,6 @@
 #include "engine/pipeline/schedule_source.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -53,9 +52,7 @@ absl::StatusOr<ScheduleShape> ScheduleSource::Shape(int ranks) const {
 }
 
 bool GainsWithoutBarrier(ScheduleKind kind) {
-  constexpr std::array kKinds = {ScheduleKind::kZbH2, ScheduleKind::kZbV, ScheduleKind::kVHalf,
-                                 ScheduleKind::kVMin};
-  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+  return kind == ScheduleKind::kZbH2 || kind == ScheduleKind::kZbV;
 }
 
 }  // namespace ftune

@@ -26,8 +26,9 @@ struct ScheduleSource {
   absl::StatusOr<ScheduleShape> Shape(int ranks) const;
 };
 
-// Whether what the kind saves over zb-h1 is lost where all ranks wait for each other before they update: its
-// ranks begin and end a step one after another, none of them idle in between.
+// Whether a step takes less time where ranks go on to the next without waiting for each other: those begin
+// and end one after another and none idles in between. v-half and v-min would gain little, if anything
+// (RepeatSteps, simulated), and are for those who have no memory for a copy to roll back to.
 bool GainsWithoutBarrier(ScheduleKind kind);
 
 }  // namespace ftune

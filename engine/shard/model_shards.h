@@ -42,7 +42,7 @@ class ModelShards final : public BlockHooks {
   // What this rank has sent and called since it began.
   CommTraffic traffic() const;
   // The first error of any group: what all that was computed with them is worth.
-  absl::Status status() const;
+  absl::Status status() const override;
   // Whether sums of gradients depend on what those of earlier steps rounded away.
   bool compresses() const { return gradients_->compresses(); }
 

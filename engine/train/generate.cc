@@ -154,7 +154,9 @@ std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, cons
       UploadTokens(backend, stream, ids, 0, static_cast<int64_t>(ids.size()), model.positions());
   const Context context = {.backend = backend, .stream = stream, .batch = batch};
   HiddenRows hidden_rows(backend, stream, model, nullptr);
-  return DownloadLogits(backend, stream, Logits(model, context, hidden_rows.Of(context)));
+  const Tensor hidden = hidden_rows.Of(context);
+  if (model.hooks().failed()) return {};
+  return DownloadLogits(backend, stream, Logits(model, context, hidden));
 }
 
 }  // namespace ftune

@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<int32_t>> Generate(Backend& backend, Stream stream, M
                                               const std::function<bool(int32_t)>& on_token,
                                               Pipeline* pipeline = nullptr);
 
-// Logits [tokens, vocab] of each position of one text, on the host.
+// Logits [tokens, vocab] of each position of one text, on the host; none where the model's hooks have failed.
 std::vector<float> AllLogits(Backend& backend, Stream stream, Model& model, const std::vector<int32_t>& ids);
 
 }  // namespace ftune

@@ -145,6 +145,7 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   FTUNE_ASSIGN_OR_RETURN(const std::vector<Action>* actions, ActionsOf(input));
   StepRecord own = RecordOf(FactsOf(input));
   own.stops = stop() ? 1 : 0;
+  own.saves = input.wants_save ? 1 : 0;
   own.has_next = input.has_next ? 1 : 0;
   exchange_->Start(own);
   const double loss_scale = BeginOutput(input).loss_scale;
@@ -156,6 +157,7 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   FTUNE_RETURN_IF_ERROR(records.status());
   FTUNE_RETURN_IF_ERROR(made.status());
   stop_agreed_ = AnyOf(*records, &StepRecord::stops);
+  progress.any_wants_save = AnyOf(*records, &StepRecord::saves);
   progress.all_have_next = AllOf(*records, &StepRecord::has_next);
   if (open_) {
     progress.settled = SettleOpen(*records);

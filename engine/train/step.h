@@ -25,8 +25,9 @@ struct StepInput {
   std::vector<Batch> microbatches;
   int64_t trained_tokens = 0;  // of the global batch: what the loss is divided by
   float learning_rate = 0.0f;
-  double flops = 0.0;     // of this rank's part: for StepOutput::costs alone
-  bool has_next = false;  // this rank has the next step's batches: see StepProgress
+  double flops = 0.0;       // of this rank's part: for StepOutput::costs alone
+  bool wants_save = false;  // of the state behind this step, on this rank
+  bool has_next = false;    // this rank has the next step's batches: see StepProgress
   // Called on all ranks when gradients are where they are owned, before they move the weights. May be empty;
   // not where a step before this one is not settled.
   std::function<absl::Status()> before_update = nullptr;
@@ -52,6 +53,8 @@ struct StepProgress {
   Kind kind = Kind::kMade;
   // What is known now: of this step where ranks wait for each other, otherwise of the one before, if any.
   std::optional<StepOutput> settled;
+  // A rank wants the state behind this step saved. Not told where ranks wait for each other.
+  bool any_wants_save = false;
   // All ranks have said that they have the next step's batches. Not told where ranks wait for each other.
   bool all_have_next = false;
 };

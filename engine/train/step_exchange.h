@@ -16,6 +16,7 @@ namespace ftune {
 struct StepRecord {
   StepFacts facts;
   int64_t stops = 0;     // 1: it is to stop
+  int64_t saves = 0;     // 1: it wants the state behind the step saved
   int64_t has_next = 0;  // 1: it has what the step behind this one is to be made of
   // What is known on this rank of the step before, which is not settled yet.
   double loss = 0.0;     // Σ token losses of its microbatches

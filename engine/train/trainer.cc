@@ -47,6 +47,7 @@ Trainer::Trainer(Backend& backend, Stream stream, Model& model, Optimizer& optim
       evaluation_(evaluation),
       options_(options),
       observer_(observer),
+      optimizer_(optimizer),
       step_(backend, stream, model, optimizer, options.step, shards, pipeline),
       flops_(model, step_.runner().pipeline().first_trainable()) {
   step_.runner().set_timeline(options.step.timeline);
@@ -63,22 +64,35 @@ absl::StatusOr<std::optional<StepBatches>> Trainer::NextBatches(Prefetcher& pref
                                                                 TrainSummary& summary) {
   FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
   if (all_have_next_) return batches;
-  enum : int64_t { kHave, kEnded, kStopped };
-  const int64_t own = batches ? kHave : stop() ? kStopped : kEnded;
+  enum : int64_t { kHave, kHaveAndSave, kEnded, kStopped };
+  const int64_t own = batches ? (save_wanted_ ? kHaveAndSave : kHave) : stop() ? kStopped : kEnded;
   const int64_t all = step_.shards().AgreeOn(own);
   FTUNE_RETURN_IF_ERROR(step_.shards().status());
   summary.stopped = all == kStopped;
   summary.data_ended = all == kEnded;
-  if (all != kHave) batches.reset();
+  if (all > kHaveAndSave) batches.reset();
+  save_wanted_ = all == kHaveAndSave;
   return batches;
+}
+
+void Trainer::Begin(TrainSummary& summary) {
+  if (options_.resume) {
+    summary.state = *options_.resume;
+    if (step_.scaler() != nullptr && summary.state.loss_scale) {
+      step_.scaler()->set_state(*summary.state.loss_scale);
+    }
+  }
+  summary.state.position = data_.position();
 }
 
 absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop) {
   TrainSummary summary;
-  summary.position = data_.position();
-  int64_t done = summary.position.step;
+  Begin(summary);
+  int64_t done = summary.steps();
   Prefetcher prefetcher(data_);
-  if (evaluation_ != nullptr && options_.eval_on_start) {
+  // A run that was interrupted in an evaluation makes it first.
+  const bool owed = done > 0 && EvaluationDue(done) && summary.state.eval_step != done;
+  if (evaluation_ != nullptr && (owed || (options_.eval_on_start && !options_.resume))) {
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
   while (done < total_steps()) {
@@ -89,6 +103,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     // To ask who has batches all ranks wait for each other.
     if (!all_have_next_) FTUNE_RETURN_IF_ERROR(Settle(summary));
     const double asked = Timeline::Now();
+    save_wanted_ = options_.checkpoints != nullptr && options_.checkpoints->Wanted(done + 1);
     FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, NextBatches(prefetcher, stop, summary));
     const double wait = Timeline::Now() - asked;
     if (!batches) break;
@@ -110,15 +125,8 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
       summary.stopped = true;
       return summary;
     }
-    ++done;
-    if (EvaluationDue(done)) {
-      FTUNE_RETURN_IF_ERROR(Settle(summary));
-      FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
-      if (OutOfPatience() && done < total_steps()) {
-        summary.early = true;
-        return summary;
-      }
-    }
+    FTUNE_RETURN_IF_ERROR(AfterStep(++done, stop, summary));
+    if (summary.early) return summary;
   }
   FTUNE_RETURN_IF_ERROR(Settle(summary));
   // Where the data ended early, the last evaluation is still to come.
@@ -128,11 +136,26 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   return summary;
 }
 
+absl::Status Trainer::AfterStep(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
+  bool save = save_wanted_;
+  if (EvaluationDue(done)) {
+    FTUNE_RETURN_IF_ERROR(Settle(summary));
+    FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
+    summary.early = OutOfPatience(summary) && done < total_steps();
+    const bool best = summary.state.eval_step == done && summary.state.best_step == done;
+    save = save || (best && options_.checkpoints != nullptr && options_.checkpoints->WantsBest());
+  }
+  if (!save) return absl::OkStatus();
+  FTUNE_RETURN_IF_ERROR(Settle(summary));
+  return options_.checkpoints->Save(summary.state);
+}
+
 absl::StatusOr<bool> Trainer::MakeStep(const StepInput& input, const std::function<bool()>& stop,
                                        TrainSummary& summary) {
   for (;;) {
     FTUNE_ASSIGN_OR_RETURN(const StepProgress progress, step_.RunAhead(input, stop));
     all_have_next_ = progress.all_have_next;
+    save_wanted_ = save_wanted_ || progress.any_wants_save;
     if (progress.kind == StepProgress::Kind::kStopped) {
       made_.pop_back();
       return false;
@@ -157,12 +180,14 @@ absl::Status Trainer::OnSettled(const StepOutput& output, TrainSummary& summary)
   } else if (!std::isfinite(output.loss) || !std::isfinite(output.grad_norm)) {
     return NotFinite(made.step, output, made.learning_rate);
   }
-  epoch_ = made.epoch;
-  summary.steps = made.step;
-  summary.position = made.next;
-  summary.loss = output.loss;
+  TrainerState& state = summary.state;
+  state.position = made.next;
+  state.epoch = made.epoch;
+  state.updates = optimizer_.updates();
+  state.loss = output.loss;
+  if (step_.scaler() != nullptr) state.loss_scale = step_.scaler()->state();
   if (output.overflow) {
-    ++summary.skipped;
+    ++state.skipped;
   } else if (made.step % options_.report_every == 0 || made.step == total_steps()) {
     Report(made, output);
   }
@@ -185,6 +210,7 @@ StepInput Trainer::InputOf(StepBatches batches, bool has_next) const {
   input.learning_rate = static_cast<float>(LearningRate(options_.learning_rate, batches.next.step - 1));
   input.microbatches = std::move(batches.microbatches);
   for (const Batch& batch : input.microbatches) input.flops += flops_.Of(batch);
+  input.wants_save = save_wanted_;
   input.has_next = has_next;
   return input;
 }
@@ -193,7 +219,7 @@ void Trainer::Report(const MadeStep& made, const StepOutput& output) {
   StepReport report;
   report.step = made.step;
   report.total_steps = total_steps();
-  report.epoch = epoch_;
+  report.epoch = made.epoch;
   report.loss = output.loss;
   report.learning_rate = made.learning_rate;
   report.grad_norm = output.grad_norm;
@@ -230,8 +256,9 @@ bool Trainer::EvaluationDue(int64_t done) const {
   return options_.eval_steps && done % *options_.eval_steps == 0;
 }
 
-bool Trainer::OutOfPatience() const {
-  return options_.early_stopping_patience && worse_in_a_row_ >= *options_.early_stopping_patience;
+bool Trainer::OutOfPatience(const TrainSummary& summary) const {
+  return options_.early_stopping_patience &&
+         summary.state.worse_in_a_row >= *options_.early_stopping_patience;
 }
 
 absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
@@ -247,15 +274,17 @@ absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, 
                       .expected = "a finite number",
                       .hint = "look at the model's weights and at the evaluation data"});
   }
-  summary.eval_loss = result.loss;
-  const bool best = !summary.best_loss || result.loss < *summary.best_loss;
-  worse_in_a_row_ = best ? 0 : worse_in_a_row_ + 1;
+  TrainerState& state = summary.state;
+  state.eval_loss = result.loss;
+  state.eval_step = done;
+  const bool best = !state.best_loss || result.loss < *state.best_loss;
+  state.worse_in_a_row = best ? 0 : state.worse_in_a_row + 1;
   if (best) {
-    summary.best_loss = result.loss;
-    summary.best_step = done;
+    state.best_loss = result.loss;
+    state.best_step = done;
   }
   return observer_.OnEval({.step = done,
-                           .epoch = epoch_,
+                           .epoch = state.epoch,
                            .loss = result.loss,
                            .tokens = result.tokens,
                            .best = best,

@@ -15,8 +15,21 @@
 #include "engine/train/model_flops.h"
 #include "engine/train/reports.h"
 #include "engine/train/step.h"
+#include "engine/train/trainer_state.h"
 
 namespace ftune {
+
+// Saves the state of a run. All ranks call it alike, but for Wanted's answers.
+class TrainCheckpoints {
+ public:
+  virtual ~TrainCheckpoints() = default;
+  // Whether this rank wants the state behind `step`, which is about to begin. It is saved if any rank does.
+  virtual bool Wanted(int64_t step) = 0;
+  // Whether the state behind each evaluation that is the best so far is to be saved.
+  virtual bool WantsBest() const = 0;
+  // The weights, and what the optimizer has, are those behind the step. An error ends the run.
+  virtual absl::Status Save(const TrainerState& state) = 0;
+};
 
 struct TrainerOptions {
   TrainStep::Options step;
@@ -27,20 +40,19 @@ struct TrainerOptions {
   // Stop after so many evaluations in a row that are not the best so far.
   std::optional<int64_t> early_stopping_patience;
   int64_t report_every = 1;
+  TrainCheckpoints* checkpoints = nullptr;  // outlives the trainer; null: nothing is saved
+  // What a checkpoint has of the trainer: the run goes on from there, as do the data and the optimizer.
+  std::optional<TrainerState> resume;
   std::optional<int64_t> trace_step;  // whose timeline (of `step`, which has one then) is reported
 };
 
 struct TrainSummary {
-  int64_t steps = 0;                // done, or skipped
-  int64_t skipped = 0;              // because gradients overflowed
-  std::optional<double> loss;       // of the last step
-  std::optional<double> eval_loss;  // of the last evaluation
-  bool stopped = false;             // by `stop`, before the last step
-  bool data_ended = false;          // before the last step: streamed data that is not read twice
-  bool early = false;               // by early_stopping_patience
-  std::optional<double> best_loss;  // of all evaluations
-  int64_t best_step = 0;            // of that evaluation
-  DataPosition position;            // of the first batch that was not trained on
+  TrainerState state;       // behind the last step that was settled: what a later run goes on from
+  bool stopped = false;     // by `stop`, before the last step
+  bool data_ended = false;  // before the last step: streamed data that is not read twice
+  bool early = false;       // by early_stopping_patience
+
+  int64_t steps() const { return state.position.step; }  // done, or skipped
 };
 
 class Trainer {
@@ -86,12 +98,15 @@ class Trainer {
                                                          const std::function<bool()>& stop,
                                                          TrainSummary& summary);
   StepInput InputOf(StepBatches batches, bool has_next) const;
+  void Begin(TrainSummary& summary);
+  // Settles and evaluates, and saves, where that is due behind a step.
+  absl::Status AfterStep(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
   void Report(const MadeStep& made, const StepOutput& output);
   // Reports a step that overflowed; an error where there have been too many.
   absl::Status Skip(int64_t step, const StepOutput& output);
   // Reports, and keeps in `summary` what it found; nothing where `stop` ended it.
   absl::Status Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary);
-  bool OutOfPatience() const;
+  bool OutOfPatience(const TrainSummary& summary) const;
   // Begins to record, all ranks at once, where the step is the one to be traced.
   void BeginTrace(int64_t step);
   absl::Status EndTrace(double start, double wait, int64_t step);
@@ -104,12 +119,12 @@ class Trainer {
   const DataPlan* evaluation_;
   TrainerOptions options_;
   TrainObserver& observer_;
+  Optimizer& optimizer_;
   TrainStep step_;
   ModelFlops flops_;
   std::deque<MadeStep> made_;   // not settled, in order
   bool all_have_next_ = false;  // all ranks have the next batches: nobody needs to ask
-  double epoch_ = 0.0;          // times through the data so far
-  int64_t worse_in_a_row_ = 0;  // evaluations
+  bool save_wanted_ = false;    // by any rank, behind the step at hand
 };
 
 // Mean loss per trained token over a plan, without gradients, the same on all ranks of the mesh. What it is

@@ -16,6 +16,7 @@ struct TrainerState {
   double epoch = 0.0;     // times through the data
   std::optional<LossScaler::State> loss_scale;
   std::optional<double> loss, eval_loss;  // the last ones
+  std::optional<int64_t> eval_step;       // of the last evaluation
   std::optional<double> best_loss;        // of all evaluations
   int64_t best_step = 0;
   int64_t worse_in_a_row = 0;  // evaluations since the best one

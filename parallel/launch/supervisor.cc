@@ -36,7 +36,7 @@ Supervisor::Supervisor(SupervisorOptions options, SupervisorObserver& observer)
   std::signal(SIGCHLD, SIG_DFL);  // ignored, it would leave nothing to wait for
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGTSTP, SIGCHLD}) sigaddset(&taken, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGTSTP, SIGCHLD, SIGUSR1}) sigaddset(&taken, signal);
   pthread_sigmask(SIG_BLOCK, &taken, &before_);
   signals_ = Descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -84,9 +84,10 @@ void Supervisor::TakeSignals() {
       StopAll();
       continue;
     }
-    signal_ = static_cast<int>(info.ssi_signo);
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal != SIGUSR1) signal_ = signal;
     for (const Rank& rank : ranks_) {
-      if (rank.alive) kill(rank.process.pid, signal_);
+      if (rank.alive) kill(rank.process.pid, signal);
     }
   }
 }

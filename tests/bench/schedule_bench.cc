@@ -12,60 +12,28 @@
 // Times are milliseconds. "simulated" counts the time that a transfer was measured to take, between two ranks
 // that wait for it; "bubble" is the measured step without what a rank computes; "formula" is the bubble in
 // closed form, with transfers that take no time (the papers that parallel/schedule/schedule.h names).
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/strings.h"
-#include "engine/backend/cpu/cpu_backend.h"
 #include "engine/pipeline/runner.h"
-#include "engine/pipeline/stage_plan.h"
-#include "parallel/comm/shm_transport.h"
 #include "parallel/schedule/check.h"
 #include "parallel/schedule/insert_transfers.h"
 #include "parallel/schedule/simulate.h"
-#include "tests/bench/sleeping_work.h"
+#include "tests/bench/equal_ranks.h"
 
 namespace ftune {
 namespace {
 
-// Of a rank's microbatch; a chunk of it takes its share.
-constexpr StageCosts kRankCosts = {.forward = 0.016, .backward_input = 0.016, .backward_weight = 0.016};
 constexpr int kSteps = 7;
 constexpr double kTolerance = 0.05;
-constexpr int64_t kTokens = 16;
-
-template <class T>
-T Must(absl::StatusOr<T> value) {
-  if (value.ok()) return *std::move(value);
-  std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
-  _exit(1);
-}
-
-struct Case {
-  ScheduleKind kind;
-  int ranks, chunks, microbatches;
-
-  ScheduleSource Source() const { return {.kind = kind, .chunks = chunks, .costs = {.stages = {Costs()}}}; }
-  StageCosts Costs() const {
-    return {kRankCosts.forward / chunks, kRankCosts.backward_input / chunks,
-            kRankCosts.backward_weight / chunks};
-  }
-  double Ideal() const {
-    return microbatches * (kRankCosts.forward + kRankCosts.backward_input + kRankCosts.backward_weight);
-  }
-};
 
 std::vector<Case> CasesOf(int ranks) {
   std::vector<int> counts = {2 * ranks};
@@ -106,32 +74,6 @@ std::optional<double> BubbleFormula(const Case& at) {
   return std::nullopt;
 }
 
-// A model with a block for each stage at least, whose rows are what is sent.
-ModelConfig SmallConfig(int stages) {
-  ModelConfig config;
-  config.model_type = "llama";
-  config.vocab_size = 16;
-  config.hidden_size = config.intermediate_size = 16;
-  config.num_layers = std::max(1, stages - 2);
-  config.num_heads = config.num_kv_heads = 2;
-  config.head_dim = 8;
-  config.max_position = kTokens;
-  config.layer_window.resize(config.num_layers, 0);
-  return config;
-}
-
-Batch BatchOf(int microbatch) {
-  Batch batch;
-  batch.packs = 1;
-  batch.capacity = batch.used_tokens = batch.trained_tokens = kTokens;
-  batch.ids.assign(kTokens, 1);
-  batch.positions.assign(kTokens, 0);
-  batch.labels.assign(kTokens, 2);
-  batch.segments = {{0, kTokens}};
-  batch.first_token = microbatch * kTokens;
-  return batch;
-}
-
 struct Measured {
   std::vector<double> seconds;  // of each step, ascending
   std::vector<int64_t> live;    // most stage-microbatches, by rank
@@ -145,32 +87,11 @@ class RankBench {
  public:
   explicit RankBench(Mesh& mesh) : mesh_(mesh), world_(mesh.world()), backend_({.threads = 1}) {}
 
-  // Of a transfer whose receiver waits: half of there and back.
-  double MeasureLatency() {
-    const Case at = {ScheduleKind::k1F1B, world_.size(), 1, 1};
-    const std::unique_ptr<Model> model = MakeModel(at);
-    const auto pipeline = MakePipeline(at, *model);
-    const Tensor x = NewRows(backend_, *model, kTokens);
-    std::vector<double> times;
-    constexpr int kRounds = 101;
-    for (int i = 0; i < kRounds && mesh_.rank() < 2; ++i) {
-      const bool first = mesh_.rank() == 0;
-      constexpr double kPause = 0.003;  // what was just used is not at hand
-      const double begin = MachineTime() + kPause;
-      if (first) SleepUntil(begin);
-      if (first) pipeline->Send({}, x, 1).Wait().IgnoreError();
-      pipeline->Receive({}, x, first ? 1 : 0).Wait().IgnoreError();
-      if (!first) pipeline->Send({}, x, 0).Wait().IgnoreError();
-      times.push_back((MachineTime() - begin) / 2);
-    }
-    if (mesh_.rank() != 0) return Must(world_.AllReduce(0.0));
-    std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-    return Must(world_.AllReduce(times[kRounds / 2]));
-  }
+  double MeasureTransfer() { return MeasureLatency(backend_, mesh_); }
 
   Measured Measure(const Case& at) {
-    const std::unique_ptr<Model> model = MakeModel(at);
-    const auto pipeline = MakePipeline(at, *model);
+    const std::unique_ptr<Model> model = MakeModel(backend_, mesh_, at, ValueMemory::kOwn);
+    const auto pipeline = MakePipeline(mesh_, at, *model);
     auto made = std::make_unique<SleepingWork>(backend_, *model, pipeline->stages(), at.Costs());
     const SleepingWork& work = *made;
     Runner runner(backend_, {}, *model, {}, pipeline.get(), std::move(made));
@@ -186,6 +107,7 @@ class RankBench {
       const double begin = Must(world_.AllReduce(MachineTime() + kSoon, ReduceOp::kMax));
       SleepUntil(begin);
       if (!runner.Run(actions, batches, {}, [] { return false; })) Fail(pipeline->status());
+      runner.FinishSends();
       const double end = Must(world_.AllReduce(MachineTime(), ReduceOp::kMax));
       live = std::max(live, backend_.ledger().peak()[Category::kActivations] / SleepingWork::kKeptBytes);
       if (i > 0) measured.seconds.push_back(end - begin);  // the first one makes threads and touches pages
@@ -204,21 +126,6 @@ class RankBench {
     _exit(1);
   }
 
-  std::unique_ptr<Model> MakeModel(const Case& at) {
-    const ModelConfig config = SmallConfig(at.ranks * at.chunks);
-    const ScheduleShape shape = Must(at.Source().Shape(at.ranks));
-    const std::vector<double> even(config.num_layers + 2, 1.0);
-    const ParameterPolicy policy = {.trainable = [](const std::string&) { return true; },
-                                    .dtype = [](const std::string&, bool) { return DType::kF32; }};
-    return std::make_unique<Model>(backend_, Stream(), config, policy, kTokens, TensorAxis(),
-                                   ValueMemory::kOwn,
-                                   PartOf(shape, mesh_.rank(), BalanceStages(even, shape.stages())));
-  }
-
-  std::unique_ptr<Pipeline> MakePipeline(const Case& at, const Model& model) {
-    return Must(Pipeline::Create(mesh_, model, at.Source(), {}));
-  }
-
   Mesh& mesh_;
   Communicator& world_;
   CpuBackend backend_;
@@ -227,14 +134,6 @@ class RankBench {
 std::string Joined(const std::vector<int64_t>& numbers) {
   std::string text;
   for (const int64_t number : numbers) StrAppend(text, text.empty() ? "" : " ", number);
-  return text;
-}
-
-std::string LoadOfMachine() {
-  double load = 0;
-  getloadavg(&load, 1);
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", load);
   return text;
 }
 
@@ -263,15 +162,10 @@ bool Report(const Case& at, const Measured& measured, double latency) {
   return ok;
 }
 
-bool RunRank(int rank, int ranks) {
-  prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto world = std::make_unique<Communicator>(Must(JoinSharedMemory(
-      {.rank = rank, .size = ranks, .name = StrCat("schedule_bench-", getppid(), "-", ranks)})));
-  const auto mesh = Must(Mesh::Create({.pipeline = ranks}, std::move(world)));
-  mesh->set_timeout(absl::Seconds(30));
-  RankBench bench(*mesh);
-  const double latency = bench.MeasureLatency();
+bool RunRank(Mesh& mesh) {
+  const int rank = mesh.rank(), ranks = mesh.world().size();
+  RankBench bench(mesh);
+  const double latency = bench.MeasureTransfer();
   if (rank == 0) {
     std::printf("%d ranks: a transfer takes %.3f ms; load of the machine %s\n", ranks, 1e3 * latency,
                 LoadOfMachine().c_str());
@@ -295,24 +189,12 @@ bool RunRank(int rank, int ranks) {
 }
 
 int Main(int argc, char** argv) {
-  std::vector<int> sizes;
-  for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
-  if (sizes.empty()) sizes = {2, 4, 8};
   std::printf(
       "| schedule | p | v | m | simulated | measured | ratio | bubble | formula | live by checker | counted "
       "|\n"
       "|---|---|---|---|---|---|---|---|---|---|---|\n");
   bool ok = true;
-  for (const int ranks : sizes) {
-    std::fflush(stdout);
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (fork() != 0) continue;
-      const bool right = RunRank(rank, ranks);
-      std::fflush(stdout);
-      _exit(right ? 0 : 1);
-    }
-    for (int status = 0; wait(&status) > 0;) ok = ok && status == 0;
-  }
+  for (const int ranks : RanksOf(argc, argv)) ok = OnEqualRanks(ranks, RunRank) && ok;
   std::printf("%s; load of the machine %s\n", ok ? "all as they must be" : "WRONG", LoadOfMachine().c_str());
   return ok ? 0 : 1;
 }

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -61,6 +62,10 @@ class Case:
         assert answer["exit"] == code == again.returncode, again.stdout
         assert says[0] in answer["error"]["message"], again.stdout
         return answer["error"]
+
+    def resolved(self, run="out"):
+        """→ the run's recipe without its comments on what was given."""
+        return re.sub("  # from .*", "", (self.folder / run / "recipe.yaml").read_text())
 
     def log(self, run="out"):
         return [json.loads(line) for line in (self.folder / run / "log.jsonl").read_text().splitlines()]

@@ -46,7 +46,7 @@ def test_run_folder(case):
     assert len({line["eval_tokens"] for line in evals}) == 1
     # The resolved recipe says the same again, and nothing of it is open that ftune decides.
     resolved = case.run("train", "out/recipe.yaml", "--print")
-    assert resolved.returncode == 0 and resolved.stdout == (case.folder / "out" / "recipe.yaml").read_text()
+    assert resolved.returncode == 0 and resolved.stdout == case.resolved()
     assert (case.folder / "out" / "adapter" / "adapter_config.json").exists()
 
 

@@ -19,6 +19,7 @@ from verify_recipe import ADAPTER, parity_recipe
 
 TWO, FOUR = "parallel.pipeline=2", "parallel.pipeline=4"
 INTERLEAVED = ["parallel.schedule=interleaved", "parallel.virtual_stages=2"]
+NO_CLIPPING = "optimizer.max_grad_norm=null"
 ZERO3 = ["parallel.data=2", "parallel.zero=3", "parallel.persistence_threshold=0"]
 
 
@@ -112,6 +113,45 @@ def test_stops_and_answers(case):
     for mesh in ([TWO], [FOUR, schedule("1f1b")], [TWO, schedule("zb-v"), "parallel.tensor=2"]):
         train(case, recipe, "mesh", *more, *mesh)
         assert facts("mesh") == facts("one"), (mesh, facts("mesh"), facts("one"))
+
+
+def check_log(case, run):
+    """Every step is there once, in order. → their number"""
+    steps = [line["step"] for line in case.log(run) if line["event"] == "train"]
+    assert steps and steps == list(range(1, len(steps) + 1)), (run, steps)
+    return len(steps)
+
+
+def test_steps_ahead(case):
+    """Where nothing is clipped, stages go on to the next step before this one is known to be good: curve, log, evaluations
+    and result are those of one rank all the same."""
+    models(case)
+    recipe = case.recipe(model="tied", adapter=False)
+    meshes = [TWO, schedule("zb-h2")], [FOUR, schedule("zb-v")], [TWO, schedule("zb-v"), "parallel.tensor=2"], [TWO, schedule("zb-h2"), *ZERO3]
+    check_same(case, recipe, meshes, NO_CLIPPING)
+    waits = "to let stages update without waiting"
+    more = ["train.num_epochs=9", "train.max_steps=8", "data.val_set_size=3", "train.eval_steps=3"]
+    train(case, recipe, "one", NO_CLIPPING, *more)
+    for mesh in meshes:
+        for clipping in ([NO_CLIPPING], []):
+            said = train(case, recipe, "mesh", *more, *mesh, *clipping)
+            assert (waits in said) == (not clipping), said
+            assert check_log(case, "mesh") == check_log(case, "one") > 6
+        train(case, recipe, "mesh", *more, *mesh, NO_CLIPPING)
+        for event, key in (("train", "loss"), ("train", "grad_norm"), ("train", "tokens"), ("eval", "eval_loss")):
+            found, expected = ([(line["step"], line[key]) for line in case.log(run) if line["event"] == event] for run in ("mesh", "one"))
+            assert len(found) == len(expected) and all(a == c and abs(b - d) <= 1e-5 * max(1, abs(d))
+                                                       for (a, b), (c, d) in zip(found, expected)), (mesh, key, found, expected)
+
+
+def test_stop_ahead(case):
+    """A signal ends all stages at one step, which is in the log, and its model is saved."""
+    run = Run(case, *slow_recipe(case), TWO, schedule("zb-h2"), NO_CLIPPING)
+    run.wait_for_steps(3)
+    run.process.send_signal(signal.SIGTERM)
+    run.end(75, says=["stopped by SIGTERM"])
+    end = case.log("out")[-1]
+    assert end["event"] == "end" and end["step"] == check_log(case, "out"), end
 
 
 def test_words(case):
@@ -229,14 +269,17 @@ def slow_recipe(case):
 def test_lost_stage(case):
     """A stage that is killed or stopped in the midst of a step ends the run for all."""
     arguments = slow_recipe(case)
-    for mesh, victim in (([TWO], 1), ([FOUR, schedule("zb-h1")], 2), ([TWO, schedule("zb-v")], 0)):
+    for mesh, victim in (([TWO], 1), ([FOUR, schedule("zb-h1")], 2), ([TWO, schedule("zb-v")], 0),
+                         ([FOUR, schedule("zb-h2"), NO_CLIPPING], 3), ([TWO, schedule("zb-v"), NO_CLIPPING], 0)):
         run = Run(case, *arguments, *mesh)
         pid = run.rank(victim)
         run.wait_for_steps(1)
         time.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
         run.end(5, says=[f"rank {victim}: it was killed by signal 9 (SIGKILL)"], seconds=20)
-    for more, code, says in (([], 5, "nothing was heard"), (["launch.heartbeat_timeout=100s", "launch.step_timeout=2s"], 6, "it did not come to")):
+    silent, late = [], ["launch.heartbeat_timeout=100s", "launch.step_timeout=2s"]
+    ahead = [schedule("zb-h2"), NO_CLIPPING]
+    for more, code, says in ((silent, 5, "nothing was heard"), (late, 6, "it did not come to"), ([*late, *ahead], 6, "it did not come to")):
         run = Run(case, *arguments, TWO, *more)
         pid = run.rank(1)
         run.wait_for_steps(1)

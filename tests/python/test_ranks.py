@@ -155,7 +155,7 @@ def test_curve(case):
 
 
 def launch_kind(case, run="out"):
-    text = (case.folder / run / "recipe.yaml").read_text()
+    text = case.resolved(run)
     return re.search(r"^launch:\n(?:  .*\n)*?  kind: (\w+)$", text, re.MULTILINE).group(1)
 
 

@@ -35,7 +35,7 @@ def test_optimizers(case):
                 memory[name] = case.log()[-4]["memory"]["optimizer"]
             again = case.run("train", "out/recipe.yaml", "--print")
             assert again.returncode == 0, again.stderr
-            assert again.stdout == (case.folder / "out" / "recipe.yaml").read_text()
+            assert again.stdout == case.resolved()
     assert memory["sgd"] == 0 < memory["adafactor"] < memory["lion"] < memory["adamw_8bit"] < memory["adamw"], memory
 
 

@@ -1,6 +1,7 @@
 // Stages that go on to the next step while others have not ended this one; and what ends or stops them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -39,60 +40,100 @@ class Flag {
   bool set_ = false;
 };
 
-// Rank 0 says when it begins a step; another rank does not end the step before until then.
-class HeldWork final : public StageWork {
+enum class Moment {
+  kForward,     // an action begins
+  kBackward,    // B or W
+  kEndOfStage,  // the last W is done
+};
+
+// Tells of each moment before, at the end after, it does what the model does.
+class ToldWork final : public StageWork {
  public:
-  HeldWork(std::unique_ptr<StageWork> under, std::function<void(const Context&)> on_forward,
-           std::function<void(const Context&)> on_last)
-      : under_(std::move(under)), on_forward_(std::move(on_forward)), on_last_(std::move(on_last)) {}
+  using Tell = std::function<void(Moment, const Context&)>;
+  ToldWork(std::unique_ptr<StageWork> under, Tell tell) : under_(std::move(under)), tell_(std::move(tell)) {}
 
   bool Differentiated(const LocalStage& stage) const override { return under_->Differentiated(stage); }
   Tensor Forward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor x,
                  const ForwardOptions& options) override {
-    on_forward_(context);
+    tell_(Moment::kForward, context);
     return under_->Forward(stage, flight, context, std::move(x), options);
   }
   Tensor Backward(const LocalStage& stage, InFlight& flight, const Context& context, Tensor gradient,
                   const BackwardOptions& options) override {
+    tell_(Moment::kBackward, context);
     return under_->Backward(stage, flight, context, std::move(gradient), options);
   }
   void BackwardWeight(const LocalStage& stage, InFlight& flight, const Context& context, bool last) override {
+    tell_(Moment::kBackward, context);
     under_->BackwardWeight(stage, flight, context, last);
-    if (last) on_last_(context);
+    if (last) tell_(Moment::kEndOfStage, context);
   }
 
  private:
   std::unique_ptr<StageWork> under_;
-  std::function<void(const Context&)> on_forward_, on_last_;
+  Tell tell_;
 };
 
-// Whether rank 0 begins the second step while each of the others is still held in the first.
-bool RunsAhead(const Course& course, absl::Duration patience) {
-  const int ranks = course.point.shape.ranks();
-  Flag begun;
-  std::vector<int> met(ranks, 0);
+// Two steps. `tell` is called on each rank at each moment, `made` behind each step that is not settled.
+void RunTwoSteps(const Course& course, const std::function<void(int rank, Moment, const Context&)>& tell,
+                 const std::function<void(int rank, int step)>& made) {
   RunRanks(course.point.shape, [&](Mesh& mesh) {
     mesh.set_timeout(absl::Seconds(60));
     TinyOptions options = course.options;
     options.schedule = course.point.schedule;
     const auto backend = MakeCpu();
     TinyTrainer trainer(*backend, options, {}, &mesh);
-    const int rank = mesh.rank();
     WrapWorkOf(trainer, mesh, options.step, [&](std::unique_ptr<StageWork> work, Mesh&) {
-      const auto on_forward = [&, rank](const Context& context) {
-        if (rank == 0 && context.step == 2) begun.Set();
-      };
-      const auto on_last = [&, rank](const Context& context) {
-        if (rank != 0 && context.step == 1) met[rank] = begun.WaitFor(patience) ? 1 : 0;
-      };
-      return std::make_unique<HeldWork>(std::move(work), on_forward, on_last);
+      return std::make_unique<ToldWork>(std::move(work),
+                                        [&tell, rank = mesh.rank()](Moment moment, const Context& context) {
+                                          tell(rank, moment, context);
+                                        });
     });
     for (int step = 1; step <= 2; ++step) {
       CHECK(trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).ok());
+      made(mesh.rank(), step);
     }
     CHECK(trainer.step->Settle().ok());
   });
+}
+
+// Whether rank 0 begins the second step while each of the others is held at the end of the first.
+bool RunsAhead(const Course& course, absl::Duration patience) {
+  const int ranks = course.point.shape.ranks();
+  Flag begun;
+  std::vector<int> met(ranks, 0);
+  RunTwoSteps(
+      course,
+      [&](int rank, Moment moment, const Context& context) {
+        if (rank == 0 && moment == Moment::kForward && context.step == 2) begun.Set();
+        if (rank != 0 && moment == Moment::kEndOfStage && context.step == 1) {
+          met[rank] = begun.WaitFor(patience) ? 1 : 0;
+        }
+      },
+      [](int, int) {});
   return std::count(met.begin(), met.end(), 1) == ranks - 1;
+}
+
+// Whether the last of two ranks is done with the first step while the other is held before it takes the last
+// gradients: when it has done all forwards.
+bool EndsBeforeAllIsTaken(const Course& course, absl::Duration patience) {
+  constexpr int kForwards = 4;
+  Flag ended;
+  int forwards = 0;
+  bool held = false, met = false;
+  RunTwoSteps(
+      course,
+      [&](int rank, Moment moment, const Context& context) {
+        if (rank != 0 || context.step != 1) return;
+        if (moment == Moment::kForward) ++forwards;
+        if (moment == Moment::kForward || forwards < kForwards || std::exchange(held, true)) return;
+        met = ended.WaitFor(patience);
+      },
+      [&](int rank, int step) {
+        if (rank == 1 && step == 1) ended.Set();
+      });
+  CHECK(held);
+  return met;
 }
 
 TEST_CASE("a stage begins the next step while the others have not ended this one") {
@@ -103,6 +144,11 @@ TEST_CASE("a stage begins the next step while the others have not ended this one
     CHECK(RunsAhead(course, absl::Seconds(30)));
     CHECK_FALSE(RunsAhead(WithBarrier(course), absl::Milliseconds(300)));
   }
+}
+
+TEST_CASE("a stage ends its step while what it sent last is not taken yet") {
+  CHECK(EndsBeforeAllIsTaken({}, absl::Seconds(30)));
+  CHECK_FALSE(EndsBeforeAllIsTaken(WithBarrier({}), absl::Milliseconds(300)));
 }
 
 // For each rank, the steps that it had run when it first waited for others in something that is not an

@@ -559,9 +559,12 @@ TEST_CASE("tensor parallel: what is written is whole, and adapters are read into
         for (Parameter* p : trainer.model->parameters()) {
           if (p->trainable) own->Zero(Stream(), p->value);
         }
-        const auto opened = OpenPeftAdapter(folder.path());
+        auto opened = OpenPeftAdapter(folder.path());
         REQUIRE(opened.ok());
-        const absl::Status read = LoadLoraWeights(*own, Stream(), *trainer.model, *targets, *opened);
+        const auto fill = PrepareLora(*own, Stream(), *trainer.model, *targets,
+                                      std::make_shared<const PeftAdapter>(*std::move(opened)));
+        REQUIRE_MESSAGE(fill.ok(), std::string(fill.status().message()));
+        const absl::Status read = ChangeValues(*trainer.model, *fill);
         CHECK_MESSAGE(read.ok(), std::string(read.message()));
         CHECK(Filled(ModelTensors(*own, Stream(), *trainer.model, DType::kF32, nullptr)) == weights);
         CHECK(Filled(AdapterTensors(*own, Stream(), *trainer.model, *targets)) == adapter);

@@ -171,8 +171,8 @@ TEST_CASE("steps that overflow are skipped where they are") {
   run.options.step.loss_scaler = LossScalerOptions{
       .initial = 1e40, .growth = 1e20, .backoff = 1e-38, .growth_interval = 1, .hysteresis = 1};
   for (const LoopResult& rank : CheckLoop(run)) {
-    CHECK(rank.summary->skipped >= 2);
-    CHECK(rank.summary->skipped < 6);
+    CHECK(rank.summary->state.skipped >= 2);
+    CHECK(rank.summary->state.skipped < 6);
     CHECK(rank.seen.order == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
   }
 }
@@ -198,15 +198,15 @@ TEST_CASE("a loss that is not a number ends the run, with the weights of the ste
 TEST_CASE("a rank that is to stop ends all at one step, whose report is the last") {
   std::vector<LoopResult> ranks = RunLoop({.steps = 1000, .stop_after = 3});
   REQUIRE(ranks[0].summary.ok());
-  const int64_t steps = ranks[0].summary->steps;
+  const int64_t steps = ranks[0].summary->steps();
   // Its third report is behind the third step, one step later: it says so as it begins the fourth or fifth.
   CHECK(steps >= 4);
   CHECK(steps <= 6);
   for (const LoopResult& rank : ranks) {
     REQUIRE(rank.summary.ok());
     CHECK(rank.summary->stopped);
-    CHECK(rank.summary->steps == steps);
-    CHECK(rank.summary->position.step == steps);
+    CHECK(rank.summary->steps() == steps);
+    CHECK(rank.summary->state.position.step == steps);
     REQUIRE(static_cast<int64_t>(rank.seen.order.size()) == steps);
     for (int64_t step = 1; step <= steps; ++step) CHECK(rank.seen.order[step - 1] == step);
   }

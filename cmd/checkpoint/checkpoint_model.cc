@@ -1,0 +1,67 @@
+#include "cmd/checkpoint/checkpoint_model.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/recipe/resume.h"
+#include "cmd/run_data.h"
+#include "cmd/run_options.h"
+#include "engine/checkpoint/checkpoint_weights.h"
+
+namespace ftune {
+namespace {
+
+// The recipe's paths are those of the folder that the run was started in.
+absl::Status HintAtBase(absl::Status status, const Recipe& recipe) {
+  std::optional<ErrorDetail> detail = DetailOf(status);
+  if (!detail) return status;
+  StrAppend(detail->hint, detail->hint.empty() ? "" : "; ", "the run's model.path is '", recipe.model.path,
+            "': where it is elsewhere now, name it with --base");
+  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), *std::move(detail));
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointModel> OpenCheckpointModel(const CheckpointEntry& checkpoint,
+                                                    const CheckpointModelOptions& options,
+                                                    const HubReporter& reporter) {
+  FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(checkpoint.folder));
+  const std::string file = (checkpoint.folder / kManifestName).string();
+  if (weights->tensors().empty()) {
+    return DataError({.file = file, .key = "values", .message = "the checkpoint has no trained parameter"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRunRecipe(weights->manifest().recipe, file));
+  if (!options.base.empty()) {
+    loaded.recipe.model.path = options.base;
+    loaded.recipe.model.revision.reset();
+  }
+  absl::StatusOr<ModelPlan> plan = ToModelPlan(loaded, reporter);
+  if (!plan.ok()) return HintAtBase(plan.status(), loaded.recipe);
+  absl::StatusOr<ModelFiles> files = OpenModel(plan->model_path);
+  if (!files.ok()) return HintAtBase(files.status(), loaded.recipe);
+  RunData data;
+  FTUNE_RETURN_IF_ERROR(LoadTokenizerOf(loaded, *plan, *files, data).status());
+
+  LoadModelOptions load = plan->options;
+  load.max_length = 0;
+  // What was trained as the checkpoint has it: with a master's precision, where there is one.
+  load.trainable_dtype = weights->tensors().front().dtype;
+  load.trained.push_back(weights);
+  load.streamed = true;
+  load.for_merging = options.merging;
+  TakeAddedTokens(data, load);
+  if (load.tokenizer_folder.empty()) load.tokenizer_folder = files->tokenizer_folder;
+  CheckpointModel model;
+  model.session.backend = MakeCpuBackend(CpuCores());
+  FTUNE_ASSIGN_OR_RETURN(model.session.loaded,
+                         LoadModel(*model.session.backend, Stream(), plan->model_path, load));
+  model.session.loaded.files.chat_template = data.own_template;
+  NameBase(loaded.recipe, *plan, model.session.loaded.files);
+  model.session.tokenizer = std::move(data.tokenizer);
+  model.tokenizer_folder = std::move(data.tokenizer_folder);
+  model.recipe = std::move(loaded.recipe);
+  return model;
+}
+
+}  // namespace ftune

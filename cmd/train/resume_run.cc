@@ -1,0 +1,158 @@
+#include "cmd/train/resume_run.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/recipe/errors.h"
+#include "cmd/recipe/key_table.h"
+#include "cmd/recipe/resume.h"
+#include "cmd/recipe/source.h"
+#include "cmd/run_options.h"
+#include "engine/checkpoint/choose_checkpoint.h"
+#include "parallel/launch/core_shares.h"
+
+namespace ftune {
+namespace {
+
+constexpr int64_t kLongToRead = int64_t{1} << 30;  // bytes
+constexpr int kMostThreads = 16;                   // that read; a disk gains nothing from more
+
+absl::StatusOr<std::string> RecipeTextOf(const RunPaths& paths) {
+  FTUNE_RETURN_IF_ERROR(CheckHasRun(paths));
+  const absl::StatusOr<std::string> text = ReadRecipeText(paths.recipe().string());
+  if (!text.ok()) return RecipeStatus(RecipeErrorsOf(text.status()));
+  return text;
+}
+
+// A run's own folder is where it is, whatever its name was when it began.
+absl::Status StayInFolder(LoadedRecipe& loaded, const std::string& folder) {
+  if (loaded.GivenOnCommandLine("output_dir")) {
+    ErrorDetail error = loaded.At("output_dir");
+    error.message = "a run goes on in its own folder";
+    error.found = *loaded.recipe.output_dir;
+    error.expected = folder;
+    error.hint = "leave it, or start another run from this one's weights, with model.init_from";
+    return UsageError(std::move(error));
+  }
+  loaded.recipe.output_dir = folder;
+  loaded.given->output_dir = folder;
+  return absl::OkStatus();
+}
+
+// What a launcher has derived was not given.
+void ForgetDerived(LoadedRecipe& loaded, const std::vector<std::string>& derived) {
+  for (const std::string& text : derived) {
+    const RecipeKey* const key = RecipeKeys().Find(text.substr(0, text.find('=')));
+    if (key == nullptr) continue;
+    loaded.places.erase(key->name);
+    std::vector<ErrorDetail> none;
+    key->read(*key->write(Recipe()), {"", key->name, &none}, *loaded.given);
+  }
+}
+
+absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector<std::string>& overrides,
+                                  const std::optional<RankEnvironment>& launched) {
+  const Environment environment = EnvironmentHere(launched);
+  OpenedRecipe opened;
+  RunPaths paths(options.run);
+  if (options.run.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
+    paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
+    if (!options.resume_if_begun || !HasRun(paths)) {
+      FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
+      return opened;
+    }
+  }
+  const std::string file = paths.recipe().string();
+  FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
+  if (options.run.empty()) {
+    FTUNE_RETURN_IF_ERROR(FollowRun(opened.loaded, run, environment));
+  } else {
+    FTUNE_ASSIGN_OR_RETURN(opened.loaded, TakeUpRecipe(text, file, overrides, environment));
+    FTUNE_RETURN_IF_ERROR(StayInFolder(opened.loaded, options.run));
+  }
+  FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
+  FTUNE_RETURN_IF_ERROR(CheckMayResume(opened.loaded, run.recipe, file));
+  opened.goes_on = true;
+  return opened;
+}
+
+// A checkpoint that somebody has copied here is not gone on from.
+absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded) {
+  const std::string file = (entry.folder / kManifestName).string();
+  const auto refuse = [&](const std::string& key, const std::string& found, const std::string& expected) {
+    return DataError({.file = file,
+                      .key = key,
+                      .message = "this checkpoint is of another run",
+                      .found = found,
+                      .expected = expected,
+                      .hint = "remove it, or name another one with --step"});
+  };
+  const auto seed = static_cast<uint64_t>(loaded.recipe.train.seed);
+  if (manifest.seed != seed) return refuse("train.seed", StrCat(manifest.seed), StrCat(seed));
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe written, LoadRunRecipe(manifest.recipe, file));
+  const std::vector<ErrorDetail> differences = RecipeErrorsOf(CheckMayResume(loaded, written.recipe, file));
+  if (differences.empty()) return absl::OkStatus();
+  const ErrorDetail& first = differences.front();
+  return refuse(first.key, first.expected, first.found);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
+                                             const std::optional<RankEnvironment>& launched) {
+  std::vector<std::string> overrides = options.overrides;
+  const std::vector<std::string>& derived = options.orders.derived;
+  overrides.insert(overrides.end(), derived.begin(), derived.end());
+  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, Open(options, overrides, launched));
+  ForgetDerived(opened.loaded, derived);
+  return opened;
+}
+
+absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step,
+                                 Progress& progress) {
+  const RunPaths paths(*loaded.recipe.output_dir);
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(paths.folder));
+  FTUNE_RETURN_IF_ERROR(folder.RemoveLeftOvers());
+  const CheckOptions options = {.threads = std::min(kMostThreads, static_cast<int>(AllowedCores().size())),
+                                .on_progress = [&](int64_t done, int64_t total) {
+                                  if (total < kLongToRead) return;
+                                  progress.Passing(absl::StrFormat("checking the checkpoint: %s of %s",
+                                                                   HumanBytes(done), HumanBytes(total)));
+                                }};
+  FTUNE_ASSIGN_OR_RETURN(const CheckpointChoice choice, ChooseCheckpoint(paths.checkpoints(), step, options));
+  for (const DamagedCheckpoint& damaged : choice.damaged) {
+    progress.Say(StrCat("warning: the checkpoint of step ", damaged.entry.step,
+                        " is damaged and passed over: ", std::string(damaged.why.message())));
+  }
+  ResumePoint point;
+  if (choice.chosen) {
+    FTUNE_RETURN_IF_ERROR(CheckOfRun(*choice.chosen, choice.manifest, loaded));
+    point = ResumePointOf(paths, choice.chosen->step);
+    progress.Say(
+        StrCat("attempt ", folder.attempt(), " goes on from step ", point.step, ": ", point.folder.string()));
+  } else {
+    progress.Say(StrCat("attempt ", folder.attempt(), " begins at step 0: the run has no checkpoint yet"));
+  }
+  return TakenRun{std::move(folder), std::move(point)};
+}
+
+ResumePoint ResumePointOf(const RunPaths& paths, int64_t step) {
+  return {step, step > 0 ? paths.checkpoints() / CheckpointName(step) : std::filesystem::path()};
+}
+
+absl::Status ShareResumePoint(Communicator& world, const RunPaths& paths, std::optional<ResumePoint>& point) {
+  constexpr int64_t kNone = -1;
+  const int64_t own = world.rank() == 0 && point ? point->step : kNone;
+  FTUNE_ASSIGN_OR_RETURN(const int64_t step, world.AllReduce(own, ReduceOp::kMax));
+  point.reset();
+  if (step != kNone) point = ResumePointOf(paths, step);
+  return absl::OkStatus();
+}
+
+}  // namespace ftune

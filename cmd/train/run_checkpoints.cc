@@ -1,0 +1,109 @@
+#include "cmd/train/run_checkpoints.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/folder.h"
+#include "base/strings.h"
+#include "base/timeline.h"
+
+namespace ftune {
+namespace {
+
+constexpr double kByTheClock = 15 * 60;  // seconds
+
+}  // namespace
+
+RunCheckpoints::Options RunCheckpoints::OptionsOf(const CheckpointSection& checkpoint, const RunLength& steps,
+                                                  const std::filesystem::path& request) {
+  Options options = {.every = checkpoint.save_steps,
+                     .best = checkpoint.keep_best,
+                     .skips = checkpoint.when_busy == WhenBusy::kSkip,
+                     .request = request};
+  if (checkpoint.saves_per_epoch && steps.epoch) {
+    const double every = static_cast<double>(*steps.epoch) / *checkpoint.saves_per_epoch;
+    options.every = std::max<int64_t>(1, std::llround(every));
+  }
+  return options;
+}
+
+RunCheckpoints::RunCheckpoints(CheckpointSaver& saver, ModelShards& shards, Options options,
+                               StopSignal& signals, RunLog* log, Progress& progress)
+    : saver_(saver),
+      shards_(shards),
+      options_(std::move(options)),
+      signals_(signals),
+      log_(log),
+      progress_(progress),
+      last_(Timeline::Now()) {}
+
+bool RunCheckpoints::AskedFor() {
+  bool asked = signals_.TakeSave();
+  if (leads() && Exists(options_.request)) {
+    std::error_code error;
+    // What cannot be removed would ask again at each step.
+    asked = std::filesystem::remove(options_.request, error) || asked;
+  }
+  return asked;
+}
+
+bool RunCheckpoints::Wanted(int64_t step) {
+  Report().IgnoreError();
+  asked_for_ = AskedFor() || asked_for_;
+  if (asked_for_) return true;
+  if (options_.every) return step % *options_.every == 0;
+  return leads() && Timeline::Now() - last_ >= kByTheClock;
+}
+
+absl::Status RunCheckpoints::Save(const TrainerState& state) {
+  const bool asked_for = std::exchange(asked_for_, false);
+  last_ = Timeline::Now();
+  if (options_.skips) {
+    enum : int64_t { kFree, kBusy, kAskedFor };
+    const int64_t all = shards_.AgreeOn(asked_for ? kAskedFor : saver_.busy() ? kBusy : kFree);
+    if (all == kBusy) {
+      progress_.Say(
+          absl::StrFormat("the checkpoint of step %d is left out: the one before is still being "
+                          "written",
+                          state.position.step));
+      return absl::OkStatus();
+    }
+  }
+  begun_ = state.position.step;
+  FTUNE_RETURN_IF_ERROR(saver_.Save(state));
+  Report().IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
+  saver_.Wait();
+  Report().IgnoreError();  // of an earlier state
+  if (saved_ == state.position.step) return absl::OkStatus();
+  FTUNE_RETURN_IF_ERROR(Save(state));
+  saver_.Wait();
+  return Report();
+}
+
+absl::Status RunCheckpoints::Report() {
+  absl::Status first;
+  for (const SaveReport& report : saver_.TakeReports()) {
+    if (log_ != nullptr) log_->Checkpoint(report);
+    if (report.status.ok()) {
+      saved_ = report.step;
+      progress_.Say(absl::StrFormat("saved %s (%.1f MiB in %.2f s, training stood still for %.2f s)",
+                                    report.folder.string(), static_cast<double>(report.bytes) / (1 << 20),
+                                    report.seconds, report.stall_seconds));
+      continue;
+    }
+    first.Update(report.status);
+    progress_.Say(
+        StrCat("warning: the checkpoint of step ", report.step,
+               " could not be written, and training goes on: ", std::string(report.status.message())));
+  }
+  return first;
+}
+
+}  // namespace ftune

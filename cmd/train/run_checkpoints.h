@@ -1,0 +1,60 @@
+// When a run's state is saved: every so many steps, by the clock, when it is asked for, and at the end.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "cmd/recipe/recipe.h"
+#include "cmd/report/progress.h"
+#include "cmd/report/run_log.h"
+#include "cmd/run_options.h"
+#include "cmd/stop_signal.h"
+#include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/shard/model_shards.h"
+#include "engine/train/trainer.h"
+
+namespace ftune {
+
+class RunCheckpoints final : public TrainCheckpoints {
+ public:
+  struct Options {
+    std::optional<int64_t> every;   // steps; none: by the clock of the rank that leads
+    bool best = false;              // also at evaluations that are the best so far
+    bool skips = false;             // what is due while a save is under way
+    std::filesystem::path request;  // a file that asks for a save, and is then removed
+  };
+  static Options OptionsOf(const CheckpointSection& checkpoint, const RunLength& steps,
+                           const std::filesystem::path& request);
+
+  // All outlive it. `log` is that of the rank that leads, null on others.
+  RunCheckpoints(CheckpointSaver& saver, ModelShards& shards, Options options, StopSignal& signals,
+                 RunLog* log, Progress& progress);
+
+  bool Wanted(int64_t step) override;
+  bool WantsBest() const override { return options_.best; }
+  absl::Status Save(const TrainerState& state) override;
+  // The state that the run leaves, unless it has been saved; waits. An error where it could not be.
+  absl::Status SaveLast(const TrainerState& state);
+  // The step of the last checkpoint that is whole.
+  std::optional<int64_t> saved() const { return saved_; }
+
+ private:
+  bool leads() const { return log_ != nullptr; }
+  bool AskedFor();
+  // Tells of saves that have ended; the first error.
+  absl::Status Report();
+
+  CheckpointSaver& saver_;
+  ModelShards& shards_;
+  Options options_;
+  StopSignal& signals_;
+  RunLog* log_;
+  Progress& progress_;
+  double last_ = 0.0;       // when the last save began, on Timeline's clock
+  bool asked_for_ = false;  // on this rank, the save that comes next
+  std::optional<int64_t> begun_, saved_;
+};
+
+}  // namespace ftune

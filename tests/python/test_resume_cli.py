@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""`ftune resume` and `ftune train --resume` as a user runs them: what may change, other meshes, attempts, the run's folder,
+and wrong input. What training makes of a checkpoint is tested elsewhere.
+
+Standard library only. `test_resume_cli.py --ftune build/release/ftune --work FOLDER`.
+"""
+
+import fcntl
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+from cli_case import TINY, random_model, run_tests
+
+
+def begun(case, *overrides, more="", **options):
+    """A run in `out` that has ended, and of which no checkpoint is left."""
+    recipe = case.recipe(more, **options)
+    done = case.run("train", recipe, "output_dir=out", "--quiet", *overrides)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+    return recipe
+
+
+def good(done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def values(case, *keys):
+    """Of the run's recipe.yaml."""
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    found = []
+    for key in keys:
+        section, name = key.split(".")
+        body = re.search(rf"^{section}:\n((?:  .*\n)+)", text, re.M)[1]
+        found.append(re.search(rf"^  {name}: (.*?)(?:  # .*)?$", body, re.M)[1])
+    return found
+
+
+def losses(lines, attempt):
+    return [(line["step"], line["loss"]) for line in lines if line["event"] == "train" and line["attempt"] == attempt]
+
+
+# --- what goes right -------------------------------------------------------------------------------------------------
+
+def test_without_checkpoint(case):
+    """It begins at step 0, says so, adds to the log, and removes nothing."""
+    begun(case)
+    (case.folder / "out" / "mine.txt").write_text("kept")
+    first = case.log()
+    done = good(case.run("resume", "out", "--json"))
+    assert "attempt 2 begins at step 0: the run has no checkpoint yet" in done.stderr, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["run"] == "out" and answer["steps"] == 3 and answer["exit"] == 0, answer
+    log = case.log()
+    assert log[:len(first)] == first
+    start = log[len(first)]
+    assert start["event"] == "start" and start["attempt"] == 2 and start["resumed_from"] == 0, start
+    assert "resumed_from" not in first[0] and first[0]["attempt"] == 1
+    assert losses(log, 1) == losses(log, 2) and len(losses(log, 2)) == 3
+    assert (case.folder / "out" / "mine.txt").read_text() == "kept"
+    assert {path.name for path in (case.folder / "out" / "data").iterdir()} == {"dropped.jsonl", "audit.json"}
+
+
+def test_recipe_stays(case):
+    """However often it goes on: what was derived stays derived, what was given stays given."""
+    begun(case, "optimizer.learning_rate=1e-3")
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    assert "weights: fp32  # from auto" in text and "learning_rate: 0.001\n" in text, text
+    for _ in range(2):
+        good(case.run("resume", "out", "--quiet"))
+        shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+        assert (case.folder / "out" / "recipe.yaml").read_text() == text
+    done = good(case.run("resume", "out", "--print"))
+    assert done.stdout == case.resolved()
+    # It is where it is.
+    (case.folder / "out").rename(case.folder / "elsewhere")
+    good(case.run("resume", "elsewhere", "--quiet"))
+    assert "output_dir: elsewhere\n" in (case.folder / "elsewhere" / "recipe.yaml").read_text().replace("  # from auto", "")
+
+
+def test_may_change(case):
+    begun(case)
+    done = good(case.run("resume", "out", "optimizer.learning_rate=5e-3", "train.max_steps=5", "optimizer.warmup_steps=1",
+                         "log.every=2"))
+    assert "step 5/5" in done.stderr, done.stderr
+    assert values(case, "optimizer.learning_rate", "train.max_steps", "optimizer.warmup_ratio") == ["0.005", "5", "null"]
+    assert case.log()[-1]["steps"] == 5
+
+
+def test_meshes(case):
+    """The batch of all ranks stays, on any mesh, and so do the losses."""
+    random_model(case.folder / "even", hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                 intermediate_size=64)
+    (case.folder / "r.yaml").write_text("model: {path: even}\ndata: {train: chats.jsonl, sequence_len: 128, packing: false}\n"
+                                        "train: {global_batch_size: 4, max_steps: 3, num_epochs: 3}\n"
+                                        "optimizer: {learning_rate: 1e-3, name: sgd}\n")
+    good(case.run("train", "r.yaml", "output_dir=out", "--quiet"))
+    meshes = ([], ["parallel.tensor=2"], ["parallel.tensor=1", "parallel.data=4", "parallel.zero=3"],
+              ["parallel.pipeline=2", "parallel.data=2"], ["parallel.pipeline=1", "parallel.data=1"])
+    sizes = []
+    for i, mesh in enumerate(meshes):
+        shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+        good(case.run("resume", "out", "--quiet", *mesh))
+        lines = [line for line in case.log() if line["attempt"] == i + 2]
+        start = lines[0]
+        sizes.append(start["ranks"])
+        for (_, a), (_, b) in zip(losses(case.log(), 1), losses(lines, i + 2), strict=True):
+            assert abs(a - b) <= 1e-5 * abs(a), (mesh, a, b)
+        assert values(case, "train.global_batch_size") == ["4"]
+    assert sizes == [1, 2, 4, 4, 1], sizes
+    assert values(case, "train.micro_batch_size", "train.gradient_accumulation_steps", "parallel.zero") == ["1", "4", "3"]
+    # Runs of several ranks have their logs, each attempt its own.
+    assert sorted(path.name for path in (case.folder / "out" / "ranks").iterdir()) == ["attempt-3", "attempt-4", "attempt-5"]
+    assert (case.folder / "out" / "ranks" / "attempt-4" / "rank-3.log").exists()
+
+
+def test_train_resume(case):
+    """Begins where there is no run, goes on where there is one: the same command both times."""
+    recipe = case.recipe()
+    command = ["train", recipe, "output_dir=out", "--resume"]
+    done = good(case.run(*command))
+    assert "attempt" not in done.stderr, done.stderr
+    shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    done = good(case.run(*command))
+    assert "attempt 2 begins at step 0" in done.stderr, done.stderr
+    assert (case.folder / "out" / "recipe.yaml").read_text() == text
+    shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+    good(case.run(*command, "parallel.data=2", "optimizer.learning_rate=1e-3"))
+    assert [line["attempt"] for line in case.log() if line["event"] == "start"] == [1, 2, 3]
+    case.fails(2, *command, "train.seed=1", says=["train.seed", "found 1", "expected 42", "out/recipe.yaml"])
+    (case.folder / recipe).write_text((case.folder / recipe).read_text().replace("global_batch_size: 2", "global_batch_size: 4"))
+    case.fails(2, *command, says=["recipe.yaml:3: error: train.global_batch_size", "found 4", "expected 2"])
+    # One that was cut off before it had written its recipe is no run yet.
+    for name in ("a", "b"):
+        (case.folder / name).mkdir()
+        (case.folder / name / "log.jsonl").write_text("")
+    good(case.run("train", recipe, "output_dir=a", "--resume", "--quiet"))
+    good(case.run("train", recipe, "output_dir=b", "--quiet"))
+    # Without the flag it is refused, with a way out.
+    case.fails(2, "train", recipe, "output_dir=out", says=["there is a run in this folder already", "ftune resume out"])
+
+
+def by_hand(case, *arguments):
+    """Two ranks as a foreign launcher starts them; → what rank 0 says."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    ranks = [subprocess.Popen([case.ftune, *arguments], cwd=case.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env=case.environment({"RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2",
+                                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}))
+             for i in range(2)]
+    ends = [rank.communicate(timeout=120) + (rank.returncode,) for rank in ranks]
+    assert [code for _, _, code in ends] == [0, 0], ends
+    assert ends[1][:2] == ("", ""), ends
+    return ends[0][1]
+
+
+def test_foreign_ranks(case):
+    """Those of torchrun and the like: there are so many, and the data axis follows."""
+    recipe = begun(case)
+    said = by_hand(case, "resume", "out")
+    assert "attempt 2 begins at step 0" in said and "mesh: 2 ranks" in said, said
+    assert values(case, "parallel.data", "train.gradient_accumulation_steps", "launch.kind") == ["2", "1", "env"]
+    shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+    said = by_hand(case, "train", recipe, "output_dir=out", "--resume")
+    assert "attempt 3 begins at step 0" in said, said
+    said = by_hand(case, "train", recipe, "output_dir=new", "--resume")
+    assert "attempt" not in said, said
+    shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+    good(case.run("resume", "out", "--quiet"))
+    assert values(case, "parallel.data", "train.gradient_accumulation_steps", "launch.kind") == ["1", "2", "local"]
+
+
+def test_torn_log(case):
+    """Whatever a killed writer left, each line stays valid."""
+    begun(case)
+    log = case.folder / "out" / "log.jsonl"
+    whole = log.read_text()
+    for left, stays in ((whole + '{"event":"train","st', whole), (whole.rstrip("\n"), whole), ("", ""), ('{"x', "")):
+        shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
+        log.write_text(left)
+        good(case.run("resume", "out", "--quiet"))
+        assert log.read_text().startswith(stays)
+        lines = case.log()
+        assert losses(lines, 2 if stays else 1)[-1][0] == 3, lines
+
+
+def test_left_overs(case):
+    begun(case)
+    out = case.folder / "out"
+    left = [out / ".incomplete", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    for folder in left:
+        folder.mkdir(parents=True)
+        (folder / "x").write_text("x")
+    with open(out / "lock", "w") as lock:  # a live writer's are its own
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        case.fails(2, "resume", "out", says=["another ftune is writing to this run"])
+    assert all(folder.exists() for folder in left)
+    good(case.run("resume", "out", "--quiet"))
+    assert not any(folder.exists() for folder in left)
+
+
+def test_attempts(case):
+    """The next number is free, also where an attempt came to nothing."""
+    begun(case)
+    (case.folder / "out" / "ranks" / "attempt-6").mkdir(parents=True)
+    (case.folder / "out" / "ranks" / "attempt-x").mkdir(parents=True)
+    good(case.run("resume", "out", "parallel.data=2", "--quiet"))
+    assert [line["attempt"] for line in case.log() if line["event"] == "start"] == [1, 7]
+    assert (case.folder / "out" / "ranks" / "attempt-7" / "rank-1.log").exists()
+    assert (case.folder / "out" / "ranks" / "attempt-6").exists()
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+def test_no_run(case):
+    case.fails(2, "resume", "nothing", says=["nothing", "there is no such folder", "ftune train"])
+    (case.folder / "empty").mkdir()
+    case.fails(2, "resume", "empty", says=["empty", "there is no run in this folder"])
+    case.fails(2, "resume", "chats.jsonl", says=["chats.jsonl", "no run"])
+    (case.folder / "step-00000002").mkdir()
+    case.fails(2, "resume", "step-00000002", says=["a checkpoint, not a run", "--step"])
+    assert not (case.folder / "nothing").exists() and not list((case.folder / "empty").iterdir())
+    case.fails(2, "resume", says=["RUN"])
+
+
+def test_wrong_overrides(case):
+    begun(case)
+    before = (case.folder / "out" / "recipe.yaml").read_text(), (case.folder / "out" / "log.jsonl").read_text()
+    case.fails(2, "resume", "out", "optimizer.lerning_rate=1", says=["optimizer.lerning_rate", "did you mean optimizer.learning_rate"])
+    case.fails(2, "resume", "out", "optimizer.learning_rate=fast", says=["optimizer.learning_rate", "found fast"])
+    case.fails(2, "resume", "out", "output_dir=other", says=["output_dir", "goes on in its own folder"])
+    case.fails(2, "resume", "out", "adapter.lora_r=8", says=["adapter.lora_r", "found 8", "expected 4", "model.init_from"])
+    case.fails(2, "resume", "out", "parallel.data=3", says=["train.global_batch_size", "found 2", "parallel.data 3"])
+    done = case.run("resume", "out", "train.seed=1", "data.sequence_len=64", "model.path=x", "log.every=2")
+    assert done.returncode == 2, done.stderr
+    for key, found, expected in (("train.seed", "1", "42"), ("data.sequence_len", "64", "128"), ("model.path", "x", str(TINY))):
+        assert re.search(rf"{key}: .*found {found}, expected {re.escape(expected)}, as in out/recipe.yaml", done.stderr), done.stderr
+    assert done.stderr.count("error:") == 3, done.stderr
+    case.fails(2, "train", "recipe.yaml", "output_dir=out", "--resume", "--force", says=["--force", "--resume"])
+    assert before == ((case.folder / "out" / "recipe.yaml").read_text(), (case.folder / "out" / "log.jsonl").read_text())
+
+
+def test_damaged_recipe(case):
+    begun(case)
+    path = case.folder / "out" / "recipe.yaml"
+    text = path.read_text()
+    for damaged, says in ((text[:len(text) // 2], "out/recipe.yaml"), ("", "out/recipe.yaml"), ("\0" * 100, "out/recipe.yaml"),
+                          (text.replace("seed: 42", "seed: forty"), "train.seed"),
+                          (text.replace("# from auto", "# from [", 1), "out/recipe.yaml")):
+        path.write_text(damaged)
+        done = case.run("resume", "out")
+        assert done.returncode == 2 and says in done.stderr and "terminate" not in done.stderr, done.stderr
+    path.unlink()
+    case.fails(2, "resume", "out", says=["there is no run in this folder"])
+    # It is no empty folder either.
+    case.fails(2, "train", "recipe.yaml", "output_dir=out", says=["there is a run in this folder already"])
+
+
+def test_wrong_step(case):
+    begun(case)
+    case.fails(2, "resume", "out", "--step", "7", says=["--step", "found 7", "there are: none"])
+    case.fails(2, "resume", "out", "--step", "x", says=["--step"])
+    (case.folder / "out" / "checkpoints" / "step-00000002").mkdir(parents=True)
+    case.fails(4, "resume", "out", says=["no checkpoint of this run is whole", "step 2", "manifest.json", "--force"])
+    case.fails(4, "resume", "out", "--step", "2", says=["step-00000002", "manifest.json"])
+    case.fails(2, "resume", "out", "--step", "3", says=["--step", "there are: 2"])
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(globals(), __doc__))
