@@ -23,6 +23,7 @@
 #include "engine/adapter/loraplus.h"
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
+#include "engine/checkpoint/shared_reader.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -453,7 +454,8 @@ absl::Status RankRun::MakeSaver() {
 
 absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
   if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
-  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(options_.resume->folder));
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, OpenForAllRanks(mesh_->world(), options_.resume->folder,
+                                                                  *model_.model, shards(), *optimizer_));
   if (leads()) FTUNE_RETURN_IF_ERROR(CheckModelOf(reader.manifest(), inputs_, options_.resume->folder));
   FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
   return std::optional<TrainerState>(reader.manifest().state);

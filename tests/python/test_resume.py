@@ -109,6 +109,8 @@ def test_same_mesh_of_ranks(case):
     check_bit_equal(case, "ZeRO-3, bf16", *TWO, "parallel.zero=3", "precision.weights=bf16")
     check_bit_equal(case, "LoRA over ZeRO-2", *TWO, "parallel.zero=2", adapter=True)
     check_bit_equal(case, "tensor", "parallel.tensor=2", "parallel.sequence_parallel=true")
+    check_bit_equal(case, "compressed sums", *TWO, "parallel.compression=1bit")
+    check_bit_equal(case, "compressed sums to shares", *TWO, "parallel.compression=topk", "parallel.zero=2")
     check_bit_equal(case, "pipeline", *PIPELINE)
     check_bit_equal(case, "pipeline without a barrier", *PIPELINE, "parallel.schedule=zb-v", NO_CLIPPING)
 
