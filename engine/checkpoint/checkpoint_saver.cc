@@ -45,8 +45,9 @@ absl::StatusOr<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Create(Backend
                                                                          ModelShards& shards,
                                                                          const Optimizer& optimizer,
                                                                          const SaverOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(RankShards own, RankShards::Create(backend, stream, model, shards, optimizer));
-  std::unique_ptr<CheckpointSaver> saver(new CheckpointSaver(backend, stream, options, std::move(own)));
+  FTUNE_ASSIGN_OR_RETURN(RankShards own, RankShards::Create(model, shards, optimizer));
+  std::unique_ptr<CheckpointSaver> saver(
+      new CheckpointSaver(backend, stream, shards, options, std::move(own)));
   Communicator& world = shards.mesh().world();
   saver->group_ = &world;
   if (world.size() > 1) {
@@ -112,6 +113,7 @@ std::vector<SaveReport> CheckpointSaver::TakeReports() {
 absl::Status CheckpointSaver::Save(const TrainerState& state) {
   const double begin = Timeline::Now();
   Wait();
+  if (shards_.compressed() != nullptr) FTUNE_RETURN_IF_ERROR(shards_.compressed()->TakeOwed());
   std::span<std::byte> snapshot;
   const int64_t bytes = own_.data_bytes();
   if (options_.async && bytes > 0) {

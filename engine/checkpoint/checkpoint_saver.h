@@ -68,8 +68,13 @@ class CheckpointSaver {
   std::vector<SaveReport> TakeReports();
 
  private:
-  CheckpointSaver(Backend& backend, Stream stream, SaverOptions options, RankShards own)
-      : backend_(backend), stream_(stream), options_(std::move(options)), own_(std::move(own)) {}
+  CheckpointSaver(Backend& backend, Stream stream, const ModelShards& shards, SaverOptions options,
+                  RankShards own)
+      : backend_(backend),
+        stream_(stream),
+        shards_(shards),
+        options_(std::move(options)),
+        own_(std::move(own)) {}
   bool leads() const { return group_->rank() == 0; }
   absl::Status FindSharing();
   // In the thread that writes.
@@ -85,6 +90,7 @@ class CheckpointSaver {
 
   Backend& backend_;
   Stream stream_;
+  const ModelShards& shards_;
   SaverOptions options_;
   RankShards own_;
   std::unique_ptr<Communicator> own_group_;  // where there are several ranks

@@ -35,6 +35,26 @@ ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+std::string Text(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// A line for each entry of the object and for each of theirs: people look at it, and it may have many.
+std::string Lines(const ordered_json& root) {
+  std::vector<std::string> entries;
+  for (const auto& [key, value] : root.items()) {
+    std::string text = Text(value);
+    if (value.is_object() && !value.empty()) {
+      std::vector<std::string> inner;
+      for (const auto& [name, item] : value.items())
+        inner.push_back(StrCat("  ", Text(name), ": ", Text(item)));
+      text = StrCat("{\n", StrJoin(inner, ",\n"), "\n }");
+    }
+    entries.push_back(StrCat(" ", Text(key), ": ", text));
+  }
+  return StrCat("{\n", StrJoin(entries, ",\n"), "\n}\n");
+}
+
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
 // Reads a manifest's JSON; each error names the file and the key.
@@ -42,8 +62,17 @@ class ManifestReader {
  public:
   explicit ManifestReader(const std::filesystem::path& folder) : file_((folder / kManifestName).string()) {}
 
-  absl::StatusOr<Manifest> Read() {
+  absl::StatusOr<Manifest> ReadFile() {
     FTUNE_ASSIGN_OR_RETURN(const json root, ReadJsonFile(file_, {.reject_duplicate_keys = true}));
+    return Read(root);
+  }
+  absl::StatusOr<Manifest> ReadText(const std::string& text) {
+    FTUNE_ASSIGN_OR_RETURN(const json root, ParseJson(text, file_, {.reject_duplicate_keys = true}));
+    return Read(root);
+  }
+
+ private:
+  absl::StatusOr<Manifest> Read(const json& root) {
     if (!root.is_object()) return Bad("", Excerpt(root), "a JSON object");
     FTUNE_RETURN_IF_ERROR(CheckVersion(root));
     Manifest manifest;
@@ -75,7 +104,6 @@ class ManifestReader {
     return manifest;
   }
 
- private:
   absl::Status Bad(const std::string& key, const std::string& found, const std::string& expected) const {
     return DataError({.file = file_, .key = key, .found = found, .expected = expected});
   }
@@ -232,6 +260,17 @@ class ManifestReader {
 
 int64_t CheckpointTensor::bytes() const { return BytesFor(dtype, WholeOf(shape).elements()); }
 
+const CheckpointTensor* Manifest::Find(const std::string& parameter, const std::string& state) const {
+  if (state.empty()) {
+    const auto found = values.find(parameter);
+    return found == values.end() ? nullptr : &found->second;
+  }
+  const auto states = optimizer.find(parameter);
+  if (states == optimizer.end()) return nullptr;
+  const auto found = states->second.find(state);
+  return found == states->second.end() ? nullptr : &found->second;
+}
+
 int64_t Manifest::bytes() const {
   int64_t sum = 0;
   for (const CheckpointFile& file : files) sum += file.bytes;
@@ -269,17 +308,25 @@ std::string WriteManifest(const Manifest& manifest) {
   for (const auto& [name, states] : manifest.optimizer) {
     for (const auto& [key, tensor] : states) optimizer[name][key] = ToJson(tensor, manifest.files);
   }
-  const ordered_json root = {{"format", kFormat},           {"version", kVersion},
-                             {"step", manifest.step},       {"model", manifest.model},
-                             {"seed", manifest.seed},       {"state", ToJson(manifest.state)},
-                             {"mesh", manifest.mesh},       {"files", std::move(files)},
-                             {"values", std::move(values)}, {"optimizer", std::move(optimizer)},
-                             {"recipe", manifest.recipe}};
-  return StrCat(root.dump(1, ' ', false, ordered_json::error_handler_t::replace), "\n");
+  return Lines({{"format", kFormat},
+                {"version", kVersion},
+                {"step", manifest.step},
+                {"model", manifest.model},
+                {"seed", manifest.seed},
+                {"state", ToJson(manifest.state)},
+                {"mesh", manifest.mesh},
+                {"files", std::move(files)},
+                {"values", std::move(values)},
+                {"optimizer", std::move(optimizer)},
+                {"recipe", manifest.recipe}});
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder) {
-  return ManifestReader(folder).Read();
+  return ManifestReader(folder).ReadFile();
+}
+
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::filesystem::path& folder) {
+  return ManifestReader(folder).ReadText(text);
 }
 
 }  // namespace ftune

@@ -26,12 +26,17 @@ struct TestTensor {
   std::string bytes;
 };
 
-// More than is read of a tensor, and less.
+std::string Floats(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += Bytes(static_cast<float>(i));
+  return bytes;
+}
+
+// Behind what counts as a header, more than is read of a tensor, and less.
 std::vector<TestTensor> Tensors() {
-  std::string large;
-  for (int i = 0; i < 64 * 64; ++i) large += Bytes(static_cast<float>(i));
-  return {{"model.large", DType::kF32, {64, 64}, large},
-          {"model.small", DType::kF32, {4}, large.substr(0, 16)}};
+  return {{"model.first", DType::kF32, {128, 128}, Floats(128 * 128)},
+          {"model.large", DType::kF32, {64, 64}, Floats(64 * 64)},
+          {"model.small", DType::kF32, {4}, Floats(4)}};
 }
 
 std::vector<FileFingerprint> FingerprintOf(const std::vector<TestTensor>& tensors,
@@ -64,9 +69,9 @@ TEST_CASE("fingerprint: a folder's files, wherever it is") {
   CHECK(files[0].path == "config.json");
   CHECK(files[0].bytes == std::strlen(kConfig));
   CHECK(files[1].path == "model.safetensors");
-  CHECK(files[1].bytes > 64 * 64 * 4);
+  CHECK(files[1].bytes > 5 * 64 * 64 * 4);
   CHECK(Hashes(FingerprintOf(Tensors())) == Hashes(files));
-  const std::vector<FileFingerprint> shards = FingerprintOf(Tensors(), kConfig, 64 * 64 * 4);
+  const std::vector<FileFingerprint> shards = FingerprintOf(Tensors(), kConfig, 128 * 128 * 4);
   REQUIRE(shards.size() == 3);
   CHECK(shards[1].path == "model-00001-of-00002.safetensors");
   CHECK(shards[2].path == "model-00002-of-00002.safetensors");
@@ -79,14 +84,14 @@ TEST_CASE("fingerprint: what differs shows in the file where it is") {
   CHECK(config[1] == same[1]);
 
   std::vector<std::vector<TestTensor>> others(7, Tensors());
-  others[0][0].bytes.back() ^= 1;
-  others[1][0].bytes.front() ^= 1;
-  others[2][1].bytes[7] ^= 1;
+  others[0][1].bytes.back() ^= 1;
+  others[1][1].bytes.front() ^= 1;
+  others[2][2].bytes[7] ^= 1;
   // All of it, but for a little here and there: another training.
-  for (size_t i = 0; i < others[3][0].bytes.size(); i += 40) others[3][0].bytes[i] ^= 1;
-  others[4][1].name = "model.other";
-  others[5][1].shape = {2, 2};
-  others[6][1].dtype = DType::kI32;
+  for (size_t i = 0; i < others[3][1].bytes.size(); i += 40) others[3][1].bytes[i] ^= 1;
+  others[4][2].name = "model.other";
+  others[5][2].shape = {2, 2};
+  others[6][2].dtype = DType::kI32;
   for (size_t i = 0; i < others.size(); ++i) {
     const std::vector<uint64_t> other = Hashes(FingerprintOf(others[i]));
     CHECK_MESSAGE(other[1] != same[1], i);

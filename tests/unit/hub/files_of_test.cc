@@ -34,6 +34,8 @@ TEST_CASE("a model's files, and never pickles or the same weights twice") {
               ModelParts::kTokenizer) == Paths{"chat_template.jinja", "tokenizer.model"});
   CHECK(Model({"qwen.tiktoken", "tokenizer_config.json", "more/x.tiktoken"}, ModelParts::kTokenizer) ==
         Paths{"qwen.tiktoken", "tokenizer_config.json"});
+  CHECK(Model({"config.json", "model.safetensors", "tokenizer.json"}, ModelParts::kConfig) ==
+        Paths{"config.json"});
   CHECK(Model({"config.json", "pytorch_model.bin"})[0].find("pickles") != std::string::npos);
   CHECK(Model({"x.Q4.gguf"})[0].find("o/n/x.Q4.gguf") != std::string::npos);
   CHECK(Model({})[0].find("no model in safetensors") != std::string::npos);
