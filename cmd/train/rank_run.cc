@@ -125,7 +125,8 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
     FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), DataInputs(data_->run(), schedule)));
   }
-  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  // A pipeline's stages are planned already, of a schedule's file that is read once.
+  if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
