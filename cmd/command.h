@@ -41,6 +41,7 @@ void AddResume(CLI::App& app, Invocation& invocation);
 void AddGenerate(CLI::App& app, Invocation& invocation);
 void AddEval(CLI::App& app, Invocation& invocation);
 void AddExport(CLI::App& app, Invocation& invocation);
+void AddCheckpoint(CLI::App& app, Invocation& invocation);
 void AddData(CLI::App& app, Invocation& invocation);
 void AddInspect(CLI::App& app, Invocation& invocation);
 void AddTokenize(CLI::App& app, Invocation& invocation);

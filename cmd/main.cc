@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   ftune::AddGenerate(app, invocation);
   ftune::AddEval(app, invocation);
   ftune::AddExport(app, invocation);
+  ftune::AddCheckpoint(app, invocation);
   ftune::AddData(app, invocation);
   ftune::AddInspect(app, invocation);
   ftune::AddTokenize(app, invocation);

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(), paths.log(),        paths.dropped(),     paths.trace(),       paths.adapter(),
-          paths.model(),  paths.incomplete(), paths.checkpoints(), paths.save_request()};
+  return {paths.recipe(),  paths.inputs(), paths.log(),        paths.dropped(),     paths.trace(),
+          paths.adapter(), paths.model(),  paths.incomplete(), paths.checkpoints(), paths.save_request()};
 }
 
 // A log that is empty is that of a run that was cut off before it began.

@@ -20,6 +20,7 @@ struct RunPaths {
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
   std::filesystem::path audit() const { return folder / "data" / "audit.json"; }
+  std::filesystem::path inputs() const { return folder / "inputs.json"; }
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }

@@ -71,7 +71,7 @@ absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::option
                          .message = "there is no run in this folder",
                          .expected = "the folder of a run, or of a checkpoint"});
     }
-    FTUNE_ASSIGN_OR_RETURN(found.entries, ListCheckpoints(found.checkpoints));
+    FTUNE_ASSIGN_OR_RETURN(found.entries, ListCheckpointFolders(found.checkpoints));
   }
   if (found.entries.empty()) {
     return UsageError(

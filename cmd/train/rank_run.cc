@@ -16,6 +16,7 @@
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
+#include "cmd/train/run_inputs.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
@@ -82,6 +83,19 @@ absl::Status NameRank(const absl::Status& status, const RankStart& start) {
   return UserError(ExitCode::kDoesNotFit, *std::move(detail));
 }
 
+// A checkpoint of other weights with the same names may have been copied here.
+absl::Status CheckModelOf(const Manifest& manifest, const std::vector<SharedInput>& inputs,
+                          const std::filesystem::path& folder) {
+  const std::string model = FingerprintOfModel(inputs);
+  if (manifest.model.empty() || manifest.model == model) return absl::OkStatus();
+  return DataError({.file = (folder / kManifestName).string(),
+                    .key = "model",
+                    .message = "this checkpoint is of a run of another model",
+                    .found = manifest.model,
+                    .expected = model,
+                    .hint = "remove it, or name another one with --step"});
+}
+
 // The recipe as it must be on all ranks: their hosts may have other numbers of cores.
 std::string CommonRecipe(Recipe recipe) {
   recipe.launch.threads.reset();
@@ -115,18 +129,21 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
   const bool own_files = mesh_->shape().ranks() > 1 && !start_.supervised;
-  if (own_files) {
-    FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe(), model_plan_));
-    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs));
+  if (own_files || leads()) {
+    FTUNE_ASSIGN_OR_RETURN(inputs_, ModelInputs(recipe(), model_plan_));
   }
+  if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
   FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
-  if (own_files) {
+  if (own_files || leads()) {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
-    FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), DataInputs(data_->run(), schedule)));
+    const std::vector<SharedInput> of_data = DataInputs(data_->run(), schedule);
+    if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
+    inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
   // A pipeline's stages are planned already, of a schedule's file that is read once.
   if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(inputs_, paths().inputs()));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
@@ -218,7 +235,12 @@ absl::Status RankRun::BeginLog() {
   if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
   // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
   FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
-  if (!options_.resume) return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::LeaveLaterCheckpoints() {
+  FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
+  if (!leads()) return absl::OkStatus();
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> later,
                          SetAsideAfter(paths().checkpoints(), options_.resume->step, folder_->attempt()));
   if (later.empty()) return absl::OkStatus();
@@ -347,6 +369,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   if (leads()) {
     FTUNE_RETURN_IF_ERROR(BeginLog());
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
+    FTUNE_RETURN_IF_ERROR(WriteInputs(inputs_, paths().inputs()));
     FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
     if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
     nlohmann::ordered_json facts =
@@ -381,6 +404,7 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   FTUNE_RETURN_IF_ERROR(MakeSaver());
   FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
   if (options.resume) FTUNE_RETURN_IF_ERROR(batches->Seek(options.resume->position));
+  if (options_.resume) FTUNE_RETURN_IF_ERROR(LeaveLaterCheckpoints());
   RunCheckpoints checkpoints(
       *saver_, shards(),
       RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
@@ -419,6 +443,7 @@ absl::Status RankRun::MakeSaver() {
       .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
       .keep_best = recipe().checkpoint.keep_best,
       .recipe = ToYaml(recipe()),
+      .model = FingerprintOfModel(inputs_),
       .seed = static_cast<uint64_t>(recipe().train.seed),
       .mesh = MeshFacts(shape),
       .timeout = absl::Seconds(recipe().launch.start_timeout)};
@@ -430,6 +455,7 @@ absl::Status RankRun::MakeSaver() {
 absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
   if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
   FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(options_.resume->folder));
+  if (leads()) FTUNE_RETURN_IF_ERROR(CheckModelOf(reader.manifest(), inputs_, options_.resume->folder));
   FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
   return std::optional<TrainerState>(reader.manifest().state);
 }

@@ -14,6 +14,7 @@
 #include "cmd/run_folder.h"
 #include "cmd/stop_signal.h"
 #include "cmd/train/pipeline_plan.h"
+#include "cmd/train/same_files.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
 #include "engine/checkpoint/checkpoint_saver.h"
@@ -66,6 +67,8 @@ class RankRun {
   absl::Status TakeFolder();
   // What the run writes before its first step. Nothing that a run which goes on has written is removed.
   absl::Status BeginLog();
+  // Once all ranks have what they go on from: no later checkpoint is of the line that begins here.
+  absl::Status LeaveLaterCheckpoints();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();
@@ -101,6 +104,7 @@ class RankRun {
   double timeout_ = 0.0;  // in force, seconds
   const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
+  std::vector<SharedInput> inputs_;  // of that one too
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;
   std::optional<StopSignal> stop_;

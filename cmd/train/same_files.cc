@@ -111,7 +111,7 @@ absl::Status Differs(const RankInputs& first, const RankInputs& other, int rank,
     return input == of.inputs.end() ? StrCat("no such file on ", of.host)
                                     : StrCat(input->place, " on ", of.host, ", ", input->size);
   };
-  const bool samples = input.place == kSamples;
+  const bool samples = IsSamples(input);
   std::string message = StrCat("its ", samples ? "samples" : "file", " of ", input.key,
                                samples ? " are others" : " holds something else", " than rank 0's");
   if (others > 0) StrAppend(message, " (and so with ", others, others == 1 ? " rank" : " ranks", " more)");
@@ -134,6 +134,8 @@ absl::Status Compare(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+bool IsSamples(const SharedInput& input) { return input.place == kSamples; }
 
 absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const ModelPlan& plan) {
   std::vector<SharedInput> inputs;

@@ -21,6 +21,9 @@ struct SharedInput {
   uint64_t hash = 0;  // of what it holds
 };
 
+// Whether it is what was made from the files of a key, which stand before it.
+bool IsSamples(const SharedInput& input);
+
 // The model, and the adapter it goes on from.
 absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const ModelPlan& plan);
 // A schedule's file, the samples, and what they were made from.

@@ -43,12 +43,19 @@ std::optional<int64_t> StepOfName(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const fs::path& checkpoints) {
+  FTUNE_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> found, ListCheckpointFolders(checkpoints));
+  std::erase_if(found, [](const CheckpointEntry& entry) { return !Exists(entry.folder / kManifestName); });
+  return found;
+}
+
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpointFolders(const fs::path& checkpoints) {
   std::vector<CheckpointEntry> found;
   if (!Exists(checkpoints)) return found;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(checkpoints));
   for (const fs::path& entry : entries) {
     const std::optional<int64_t> step = StepOfName(entry.filename().string());
-    if (step && Exists(entry / kManifestName)) found.push_back({*step, entry});
+    std::error_code error;
+    if (step && fs::is_directory(entry, error)) found.push_back({*step, entry});
   }
   std::sort(found.begin(), found.end(),
             [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step > b.step; });

@@ -27,6 +27,8 @@ struct CheckpointEntry {
 // Folders with a checkpoint's name that have a manifest, the newest first, whether or not they are whole.
 // Empty where `checkpoints` is not there.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::filesystem::path& checkpoints);
+// The same, and those without a manifest, which have lost it: a checkpoint gets its name last.
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpointFolders(const std::filesystem::path& checkpoints);
 
 // A checkpoint's manifest and that its files are there in full size; their contents are not looked at.
 absl::StatusOr<Manifest> InspectCheckpoint(const std::filesystem::path& folder);

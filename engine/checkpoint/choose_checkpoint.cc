@@ -18,21 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders with a checkpoint's name, the newest first. One without a manifest has lost it: a checkpoint gets
-// its name last.
-absl::StatusOr<std::vector<CheckpointEntry>> ListAll(const fs::path& checkpoints) {
-  std::vector<CheckpointEntry> found;
-  if (!Exists(checkpoints)) return found;
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(checkpoints));
-  for (const fs::path& entry : entries) {
-    const std::optional<int64_t> step = StepOfName(entry.filename().string());
-    if (step) found.push_back({*step, entry});
-  }
-  std::sort(found.begin(), found.end(),
-            [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step > b.step; });
-  return found;
-}
-
 absl::StatusOr<Manifest> CheckWhole(const CheckpointEntry& entry, const CheckOptions& options) {
   FTUNE_ASSIGN_OR_RETURN(Manifest manifest, InspectCheckpoint(entry.folder));
   if (manifest.step != entry.step) {
@@ -109,7 +94,7 @@ absl::Status CheckFiles(const fs::path& folder, const Manifest& manifest, const 
 
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const fs::path& checkpoints, std::optional<int64_t> step,
                                                   const CheckOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListAll(checkpoints));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpointFolders(checkpoints));
   if (step) return ChooseStep(checkpoints, entries, *step, options);
   CheckpointChoice choice;
   for (const CheckpointEntry& entry : entries) {
@@ -127,7 +112,7 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const fs::path& checkpoints, s
 }
 
 absl::StatusOr<std::vector<int64_t>> SetAsideAfter(const fs::path& checkpoints, int64_t step, int attempt) {
-  FTUNE_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListAll(checkpoints));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpointFolders(checkpoints));
   std::reverse(entries.begin(), entries.end());
   std::vector<int64_t> steps;
   for (const CheckpointEntry& entry : entries) {

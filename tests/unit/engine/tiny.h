@@ -34,6 +34,12 @@ inline std::unique_ptr<MetaBackend> MakeMeta(int threads = kThreads) {
   return std::make_unique<MetaBackend>(std::make_unique<CpuWorkspaceSizes>(threads));
 }
 
+inline int64_t Elements(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t n : shape) count *= n;
+  return count;
+}
+
 inline ModelConfig TinyConfig() {
   ModelConfig config;
   config.model_type = "llama";

@@ -1,0 +1,98 @@
+// ftune checkpoint verify
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cmd/checkpoint/commands.h"
+#include "cmd/checkpoint/find_checkpoint.h"
+#include "cmd/model_session.h"
+#include "engine/checkpoint/choose_checkpoint.h"
+
+namespace ftune {
+namespace {
+
+struct Damage {
+  std::string file;
+  std::string error;
+};
+
+Damage DamageOf(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  return {.file = detail ? detail->file : "", .error = std::string(status.message())};
+}
+
+// All that is wrong with the files, not only with the first.
+std::vector<Damage> FindDamage(const CheckpointEntry& entry, Progress& progress) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);  // each tensor's cover too
+  if (!manifest.ok()) return {DamageOf(manifest.status())};
+  if (manifest->step != entry.step) {
+    return {DamageOf(DataError({.file = (entry.folder / kManifestName).string(),
+                                .key = "step",
+                                .found = StrCat(manifest->step),
+                                .expected = StrCat(entry.step, ", as the folder's name says")}))};
+  }
+  const CheckOptions check = {
+      .threads = CpuCores(), .on_progress = [&](int64_t done, int64_t total) {
+        progress.Passing(StrCat("step ", entry.step, ": ", HumanBytes(done), " of ", HumanBytes(total)));
+      }};
+  if (CheckFiles(entry.folder, *manifest, check).ok()) return {};
+  std::vector<Damage> found;
+  for (const CheckpointFile& file : manifest->files) {
+    const absl::Status status = CheckHash(entry.folder, file);
+    if (!status.ok()) found.push_back(DamageOf(status));
+  }
+  return found;
+}
+
+nlohmann::ordered_json ToJson(const std::vector<Damage>& damage) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Damage& one : damage) all.push_back({{"file", one.file}, {"error", one.error}});
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<CommandResult> VerifyCheckpoints(const CheckpointOptions& options, Progress& progress) {
+  FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints named, ListNamed(options.names.front(), options.step));
+  CommandResult result;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  std::optional<int64_t> newest_whole;
+  bool damaged = false;
+  for (const CheckpointEntry& entry : named.entries) {
+    const std::vector<Damage> damage = FindDamage(entry, progress);
+    int64_t bytes = 0, files = 0;
+    if (const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder); manifest.ok()) {
+      bytes = manifest->bytes();
+      files = std::ssize(manifest->files);
+    }
+    all.push_back({{"step", entry.step},
+                   {"valid", damage.empty()},
+                   {"bytes", bytes},
+                   {"path", entry.folder.string()},
+                   {"damaged", ToJson(damage)}});
+    if (damage.empty()) {
+      if (!newest_whole) newest_whole = entry.step;
+      StrAppend(result.text, "step ", entry.step, ": whole (", files, " files, ", HumanBytes(bytes), ")\n");
+    } else {
+      damaged = true;
+      for (const Damage& one : damage)
+        StrAppend(result.text, "step ", entry.step, ": damaged: ", one.error, "\n");
+    }
+  }
+  result.json = {{"checkpoints", std::move(all)}, {"resumes_from", nullptr}};
+  if (newest_whole) result.json["resumes_from"] = *newest_whole;
+  if (damaged) {
+    result.exit = static_cast<int>(ExitCode::kData);
+    if (named.run.empty()) {
+      StrAppend(result.text, "it cannot be used\n");
+    } else if (newest_whole) {
+      StrAppend(result.text, "the run can go on from step ", *newest_whole, ": ftune resume ",
+                named.run.string(), "\n");
+    } else if (!options.step) {
+      StrAppend(result.text, "none is whole: the run cannot go on\n");
+    }
+  }
+  result.json["exit"] = result.exit;
+  return result;
+}
+
+}  // namespace ftune

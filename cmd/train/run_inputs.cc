@@ -1,0 +1,113 @@
+#include "cmd/train/run_inputs.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/json_file.h"
+#include "base/strings.h"
+#include "base/xxh3_stream.h"
+#include "cmd/recipe/key_table.h"
+
+namespace ftune {
+namespace {
+
+bool Stays(const SharedInput& input) { return RecipeKeys().Find(input.key)->on_resume == OnResume::kFixed; }
+
+std::vector<SharedInput> ThatStay(const std::vector<SharedInput>& inputs) {
+  std::vector<SharedInput> kept;
+  std::copy_if(inputs.begin(), inputs.end(), std::back_inserter(kept), Stays);
+  return kept;
+}
+
+bool Same(const SharedInput& a, const SharedInput& b) {
+  return a.key == b.key && a.size == b.size && a.hash == b.hash;
+}
+
+std::vector<SharedInput> OfKey(const std::vector<SharedInput>& inputs, const std::string& key) {
+  std::vector<SharedInput> found;
+  for (const SharedInput& input : inputs) {
+    if (input.key == key) found.push_back(input);
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<SharedInput>> ReadInputs(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json root, ReadJsonFile(file));
+  std::vector<SharedInput> inputs;
+  for (const nlohmann::json& item : root) {
+    if (!item.is_object()) return DataError({.file = file, .found = Excerpt(item), .expected = "an object"});
+    SharedInput& input = inputs.emplace_back();
+    FTUNE_ASSIGN_OR_RETURN(input.key, RequiredField<std::string>(item, "key", file));
+    FTUNE_ASSIGN_OR_RETURN(input.place, RequiredField<std::string>(item, "place", file));
+    FTUNE_ASSIGN_OR_RETURN(input.size, RequiredField<std::string>(item, "size", file));
+    FTUNE_ASSIGN_OR_RETURN(const std::string hash, RequiredField<std::string>(item, "hash", file));
+    input.hash = std::strtoull(hash.c_str(), nullptr, 16);
+  }
+  return inputs;
+}
+
+// `now` and `then` are those of one key, and differ.
+absl::Status Differs(const std::vector<SharedInput>& now, const std::vector<SharedInput>& then) {
+  const auto [a, b] = std::mismatch(now.begin(), now.end(), then.begin(), then.end(), Same);
+  const auto show = [](auto input, const std::vector<SharedInput>& all) {
+    return input == all.end()
+               ? std::string("no such file")
+               : StrCat(input->place, ", ", input->size, absl::StrFormat(", %016x", input->hash));
+  };
+  const SharedInput& one = a != now.end() ? *a : *b;
+  return DataError({.key = one.key,
+                    .message = "it holds something else than when the run began",
+                    .found = show(a, now),
+                    .expected = show(b, then),
+                    .hint = "bring back what was there, or start another run with model.init_from"});
+}
+
+}  // namespace
+
+absl::Status WriteInputs(const std::vector<SharedInput>& inputs, const std::filesystem::path& path) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SharedInput& input : ThatStay(inputs)) {
+    list.push_back({{"key", input.key},
+                    {"place", input.place},
+                    {"size", input.size},
+                    {"hash", absl::StrFormat("%016x", input.hash)}});
+  }
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return WriteFileAtomic(path, StrCat(list.dump(1, ' ', false, kReplace), "\n"));
+}
+
+absl::Status CheckInputs(const std::vector<SharedInput>& inputs, const std::filesystem::path& path) {
+  if (!Exists(path)) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> then, ReadInputs(path));
+  const std::vector<SharedInput> now = ThatStay(inputs);
+  std::vector<std::string> keys;
+  for (const std::vector<SharedInput>* list : {&now, &then}) {
+    for (const SharedInput& input : *list) {
+      if (std::find(keys.begin(), keys.end(), input.key) == keys.end()) keys.push_back(input.key);
+    }
+  }
+  for (const std::string& key : keys) {
+    const std::vector<SharedInput> a = OfKey(now, key), b = OfKey(then, key);
+    if (std::equal(a.begin(), a.end(), b.begin(), b.end(), Same)) continue;
+    // What the samples were made from may have been written anew.
+    const bool samples = !a.empty() && !b.empty() && IsSamples(a.back()) && Same(a.back(), b.back());
+    if (!samples) return Differs(a, b);
+  }
+  return absl::OkStatus();
+}
+
+std::string FingerprintOfModel(const std::vector<SharedInput>& inputs) {
+  Xxh3Stream hash;
+  for (const SharedInput& input : inputs) {
+    if (input.key.starts_with("model."))
+      hash.Add(StrCat(input.key, "\n", input.size, "\n", input.hash, "\n"));
+  }
+  return absl::StrFormat("%016x", hash.Digest64());
+}
+
+}  // namespace ftune
