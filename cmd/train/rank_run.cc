@@ -142,7 +142,8 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
     if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
-  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  // A pipeline's stages are planned already, of a schedule's file that is read once.
+  if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(inputs_, paths().inputs()));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
