@@ -115,6 +115,17 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
          .message = "this folder has a recipe.yaml that no run wrote, and a run would replace it",
          .hint = "choose another output_dir"});
   }
+  if (!force && !HasRun(paths)) {
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> kept, ListCheckpoints(paths.checkpoints()));
+    if (!kept.empty()) {
+      return UsageError({.file = paths.checkpoints().string(),
+                         .key = "output_dir",
+                         .message =
+                             "there are checkpoints in this folder, whose run has lost its recipe.yaml or "
+                             "log.jsonl, and a run would replace them",
+                         .hint = "choose another output_dir, or replace them with --force"});
+    }
+  }
   if (!force && (HasRun(paths) || !IsEmpty(paths.log()))) {
     const std::string resume =
         HasRun(paths) ? StrCat("go on with it (`ftune resume ", folder.string(), "`), ") : "";

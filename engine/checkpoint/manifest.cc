@@ -7,8 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {
@@ -37,14 +39,28 @@ ordered_json OrNull(const std::optional<T>& value) {
 
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
+// Of the text itself, with zeros in the place of the hash.
+constexpr std::string_view kSealKey = "xxh3";
+constexpr std::string_view kNoSeal = "0000000000000000";
+
+std::string SealOf(std::string_view text, size_t at) {
+  Xxh3Stream hash;
+  hash.Add(text.substr(0, at));
+  hash.Add(kNoSeal);
+  hash.Add(text.substr(at + kNoSeal.size()));
+  return Hex(hash.Digest64());
+}
+
 // Reads a manifest's JSON; each error names the file and the key.
 class ManifestReader {
  public:
   explicit ManifestReader(const std::filesystem::path& folder) : file_((folder / kManifestName).string()) {}
 
   absl::StatusOr<Manifest> Read() {
-    FTUNE_ASSIGN_OR_RETURN(const json root, ReadJsonFile(file_, {.reject_duplicate_keys = true}));
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(file_));
+    FTUNE_ASSIGN_OR_RETURN(const json root, ParseJson(mapped.text(), file_, {.reject_duplicate_keys = true}));
     if (!root.is_object()) return Bad("", Excerpt(root), "a JSON object");
+    FTUNE_RETURN_IF_ERROR(CheckSeal(root, mapped.text()));
     FTUNE_RETURN_IF_ERROR(CheckVersion(root));
     Manifest manifest;
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
@@ -78,6 +94,22 @@ class ManifestReader {
  private:
   absl::Status Bad(const std::string& key, const std::string& found, const std::string& expected) const {
     return DataError({.file = file_, .key = key, .found = found, .expected = expected});
+  }
+
+  // One without has been made or edited by hand.
+  absl::Status CheckSeal(const json& root, std::string_view text) const {
+    if (!root.contains(kSealKey)) return absl::OkStatus();
+    FTUNE_ASSIGN_OR_RETURN(const std::string seal,
+                           RequiredField<std::string>(root, std::string(kSealKey), file_));
+    const size_t at = text.rfind(seal);
+    const bool known = seal.size() == kNoSeal.size() && at != std::string_view::npos;
+    if (known && SealOf(text, at) == seal) return absl::OkStatus();
+    return DataError({.file = file_,
+                      .message = "the file is damaged: it is not what was written",
+                      .found = known ? StrCat("a checksum of ", SealOf(text, at)) : StrCat("'", seal, "'"),
+                      .expected = known ? seal : "a checksum of 16 hexadecimal digits",
+                      .hint = StrCat("of a manifest that was edited on purpose, remove the key '",
+                                     std::string(kSealKey), "'")});
   }
 
   absl::Status CheckVersion(const json& root) const {
@@ -274,8 +306,10 @@ std::string WriteManifest(const Manifest& manifest) {
                              {"seed", manifest.seed},       {"state", ToJson(manifest.state)},
                              {"mesh", manifest.mesh},       {"files", std::move(files)},
                              {"values", std::move(values)}, {"optimizer", std::move(optimizer)},
-                             {"recipe", manifest.recipe}};
-  return StrCat(root.dump(1, ' ', false, ordered_json::error_handler_t::replace), "\n");
+                             {"recipe", manifest.recipe},   {std::string(kSealKey), kNoSeal}};
+  std::string text = StrCat(root.dump(1, ' ', false, ordered_json::error_handler_t::replace), "\n");
+  const size_t at = text.rfind(kNoSeal);
+  return text.replace(at, kNoSeal.size(), SealOf(text, at));
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder) {
