@@ -75,7 +75,6 @@ CheckpointSaver::~CheckpointSaver() {
 // A rank on a host with another disk does not find what the first has written.
 absl::Status CheckpointSaver::FindSharing() {
   sees_.assign(group_->size(), 1);
-  if (group_->size() == 1) return absl::OkStatus();
   int64_t token = static_cast<int64_t>(getpid()) * 1'000'000 + absl::ToUnixMicros(absl::Now()) % 1'000'000;
   FTUNE_RETURN_IF_ERROR(
       group_->Run(Call::Broadcast({reinterpret_cast<std::byte*>(&token), 1, DType::kI64, {}}, 0)));
