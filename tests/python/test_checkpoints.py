@@ -302,7 +302,8 @@ def test_export_gguf(case):
                 apart = np.abs(got[name].astype(np.float64) - values)
                 assert apart.max() <= error * np.abs(values).max(), (dtype, name, apart.max())
             types = {t.tensor_type.name for t in reader.tensors if t.data.ndim > 1}
-            assert types == {dtype.upper()}, types
+            # Rows that do not fill blocks of 32 are F16.
+            assert types - ({"F16"} if dtype == "q8_0" else set()) == {dtype.upper()}, types
             assert reader.fields["tokenizer.chat_template"].contents()
             assert (result["max_logit_diff"] <= 1e-4) if dtype == "f32" else (result["max_logit_diff"] < 1), result
         case.check_loss(reference.load_gguf(case.folder / "f32.gguf"), TINY, case.folder / "f32.gguf")
