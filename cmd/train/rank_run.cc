@@ -142,7 +142,8 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
     if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
-  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  // A pipeline's stages are planned already, of a schedule's file that is read once.
+  if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(inputs_, paths().inputs()));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
@@ -416,11 +417,14 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
-  FTUNE_RETURN_IF_ERROR(checkpoints.SaveLast(summary.state));
+  const absl::Status kept = checkpoints.SaveLast(summary.state);
   // What was interrupted goes on, and comes to its result then.
   if (!summary.stopped && (!keeps_best || !summary.state.best_loss)) {
+    // Also where the state could not be kept: it takes more room than the result, which nothing could bring
+    // back.
     FTUNE_RETURN_IF_ERROR(Save(summary.steps()));
   }
+  FTUNE_RETURN_IF_ERROR(kept);
   return Finish(summary);
 }
 
@@ -442,6 +446,8 @@ absl::Status RankRun::MakeSaver() {
       .async = recipe().checkpoint.async,
       .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
       .keep_best = recipe().checkpoint.keep_best,
+      .is_own = [this](const CheckpointEntry& entry,
+                       const Manifest& manifest) { return CheckOfRun(entry, manifest, loaded_).ok(); },
       .recipe = ToYaml(recipe()),
       .model = FingerprintOfModel(inputs_),
       .seed = static_cast<uint64_t>(recipe().train.seed),

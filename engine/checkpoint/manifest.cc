@@ -7,8 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {
@@ -57,23 +59,31 @@ std::string Lines(const ordered_json& root) {
 
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
+// Of the text itself, with zeros in the place of the hash.
+constexpr std::string_view kSealKey = "xxh3";
+constexpr std::string_view kNoSeal = "0000000000000000";
+
+std::string SealOf(std::string_view text, size_t at) {
+  Xxh3Stream hash;
+  hash.Add(text.substr(0, at));
+  hash.Add(kNoSeal);
+  hash.Add(text.substr(at + kNoSeal.size()));
+  return Hex(hash.Digest64());
+}
+
 // Reads a manifest's JSON; each error names the file and the key.
 class ManifestReader {
  public:
   explicit ManifestReader(const std::filesystem::path& folder) : file_((folder / kManifestName).string()) {}
 
   absl::StatusOr<Manifest> ReadFile() {
-    FTUNE_ASSIGN_OR_RETURN(const json root, ReadJsonFile(file_, {.reject_duplicate_keys = true}));
-    return Read(root);
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(file_));
+    return Read(mapped.text());
   }
-  absl::StatusOr<Manifest> ReadText(const std::string& text) {
+  absl::StatusOr<Manifest> Read(std::string_view text) {
     FTUNE_ASSIGN_OR_RETURN(const json root, ParseJson(text, file_, {.reject_duplicate_keys = true}));
-    return Read(root);
-  }
-
- private:
-  absl::StatusOr<Manifest> Read(const json& root) {
     if (!root.is_object()) return Bad("", Excerpt(root), "a JSON object");
+    FTUNE_RETURN_IF_ERROR(CheckSeal(root, text));
     FTUNE_RETURN_IF_ERROR(CheckVersion(root));
     Manifest manifest;
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
@@ -106,6 +116,22 @@ class ManifestReader {
 
   absl::Status Bad(const std::string& key, const std::string& found, const std::string& expected) const {
     return DataError({.file = file_, .key = key, .found = found, .expected = expected});
+  }
+
+  // One without has been made or edited by hand.
+  absl::Status CheckSeal(const json& root, std::string_view text) const {
+    if (!root.contains(kSealKey)) return absl::OkStatus();
+    FTUNE_ASSIGN_OR_RETURN(const std::string seal,
+                           RequiredField<std::string>(root, std::string(kSealKey), file_));
+    const size_t at = text.rfind(seal);
+    const bool known = seal.size() == kNoSeal.size() && at != std::string_view::npos;
+    if (known && SealOf(text, at) == seal) return absl::OkStatus();
+    return DataError({.file = file_,
+                      .message = "the file is damaged: it is not what was written",
+                      .found = known ? StrCat("a checksum of ", SealOf(text, at)) : StrCat("'", seal, "'"),
+                      .expected = known ? seal : "a checksum of 16 hexadecimal digits",
+                      .hint = StrCat("of a manifest that was edited on purpose, remove the key '",
+                                     std::string(kSealKey), "'")});
   }
 
   absl::Status CheckVersion(const json& root) const {
@@ -308,17 +334,20 @@ std::string WriteManifest(const Manifest& manifest) {
   for (const auto& [name, states] : manifest.optimizer) {
     for (const auto& [key, tensor] : states) optimizer[name][key] = ToJson(tensor, manifest.files);
   }
-  return Lines({{"format", kFormat},
-                {"version", kVersion},
-                {"step", manifest.step},
-                {"model", manifest.model},
-                {"seed", manifest.seed},
-                {"state", ToJson(manifest.state)},
-                {"mesh", manifest.mesh},
-                {"files", std::move(files)},
-                {"values", std::move(values)},
-                {"optimizer", std::move(optimizer)},
-                {"recipe", manifest.recipe}});
+  std::string text = Lines({{"format", kFormat},
+                            {"version", kVersion},
+                            {"step", manifest.step},
+                            {"model", manifest.model},
+                            {"seed", manifest.seed},
+                            {"state", ToJson(manifest.state)},
+                            {"mesh", manifest.mesh},
+                            {"files", std::move(files)},
+                            {"values", std::move(values)},
+                            {"optimizer", std::move(optimizer)},
+                            {"recipe", manifest.recipe},
+                            {std::string(kSealKey), kNoSeal}});
+  const size_t at = text.rfind(kNoSeal);
+  return text.replace(at, kNoSeal.size(), SealOf(text, at));
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder) {
@@ -326,7 +355,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder) {
 }
 
 absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::filesystem::path& folder) {
-  return ManifestReader(folder).ReadText(text);
+  return ManifestReader(folder).Read(text);
 }
 
 }  // namespace ftune

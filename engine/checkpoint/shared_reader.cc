@@ -130,8 +130,8 @@ absl::StatusOr<CheckpointReader> OpenForAllRanks(Communicator& world, const std:
                                                  const Optimizer& optimizer) {
   if (world.size() == 1) return CheckpointReader::Open(folder);
   absl::StatusOr<Manifest> own = InspectCheckpoint(folder);
-  absl::StatusOr<std::string> text = own.status();
-  if (world.rank() == 0 && own.ok()) text = WriteManifest(*own);
+  absl::StatusOr<std::string> text(std::string{});
+  if (world.rank() == 0) text = own.ok() ? absl::StatusOr<std::string>(WriteManifest(*own)) : own.status();
   FTUNE_ASSIGN_OR_RETURN(const std::string manifest_text, FromFirst(world, text));
   // A folder of the same name on another disk is not the same.
   const bool sees = own.ok() && WriteManifest(*own) == manifest_text;

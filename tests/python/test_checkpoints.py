@@ -402,7 +402,9 @@ def test_init_from_other_model(case):
     first = case.folder / "first"
     shutil.move(train(case), first)
     manifest = checkpoint(first, 4) / "manifest.json"
-    text = manifest.read_text()
+    parsed = json.loads(manifest.read_text())
+    del parsed["xxh3"]
+    text = json.dumps(parsed)
 
     def error(old, new):
         manifest.write_text(text.replace(old, new))
@@ -413,8 +415,7 @@ def test_init_from_other_model(case):
 
     wrong = error('"model.norm.weight"', '"model.nroom.weight"')
     assert wrong["key"] == "model.nroom.weight" and "no such parameter" in wrong["message"], wrong
-    rows = json.loads(text)["values"]["model.norm.weight"]["shape"][0]
-    parsed = json.loads(text)
+    rows = parsed["values"]["model.norm.weight"]["shape"][0]
     entry = parsed["values"]["model.norm.weight"]
     entry["shape"] = entry["slices"][0]["size"] = [rows // 2]
     manifest.write_text(json.dumps(parsed))
