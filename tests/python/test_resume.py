@@ -243,7 +243,6 @@ def test_interrupted_evaluation(case):
     assert f'"eval_step":{AT}' in text.replace(" ", ""), text[:1000]
     content = json.loads(text)
     content["state"].update(eval_step=0, best_step=0)
-    content.pop("xxh3")
     del content["xxh3"]
     manifest.write_text(json.dumps(content))
     log = case.folder / "rest" / "log.jsonl"
