@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/drop_backward.h"
 #include "parallel/schedule/picture.h"
+#include "parallel/schedule/repeat_steps.h"
 #include "parallel/schedule/simulate.h"
 
 namespace ftune {
@@ -42,6 +44,9 @@ struct TimedSchedule {
   Schedule schedule;
   Simulation simulation;
   ScheduleFacts facts;
+  // From the end of a step to that of the next where ranks go on without waiting for each other; none where
+  // the schedule gains nothing by it.
+  std::optional<double> ahead;
 };
 
 struct PictureFormat {
@@ -79,6 +84,16 @@ absl::StatusOr<TimedSchedule> Time(const PipelinePlan& plan) {
   timed.schedule = DropBackward(std::move(timed.schedule), plan.first_backward);
   FTUNE_ASSIGN_OR_RETURN(timed.facts, CheckSchedule(timed.schedule, plan.first_backward));
   FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, plan.source.costs));
+  if (plan.source.given || plan.shape.ranks == 1 || !GainsWithoutBarrier(plan.source.kind)) return timed;
+  const auto of_steps = [&](int steps) -> absl::StatusOr<double> {
+    FTUNE_ASSIGN_OR_RETURN(const Simulation simulation,
+                           SimulateSchedule(RepeatSteps(timed.schedule, steps), plan.source.costs));
+    return simulation.makespan;
+  };
+  constexpr int kMany = 5;  // by then all steps are alike
+  FTUNE_ASSIGN_OR_RETURN(const double many, of_steps(kMany));
+  FTUNE_ASSIGN_OR_RETURN(const double fewer, of_steps(kMany - 1));
+  timed.ahead = many - fewer;
   return timed;
 }
 
@@ -90,6 +105,7 @@ nlohmann::ordered_json ToJson(const PipelinePlan& plan, const TimedSchedule& tim
                                  {"time", timed.simulation.makespan},
                                  {"bubble", timed.simulation.bubble_ratio},
                                  {"ranks", nlohmann::ordered_json::array()}};
+  if (timed.ahead) json["time_without_barrier"] = *timed.ahead;
   for (int stage = 0; stage < plan.shape.stages(); ++stage) {
     const StageCosts& costs = plan.source.costs.Of(stage);
     json["stages"].push_back({{"stage", stage},
@@ -124,6 +140,12 @@ std::string Words(const std::vector<std::string>& stages, const TimedSchedule& t
             absl::StrFormat("a step takes %.2f units, of which a forward of the mean stage is 1; %.1f %% "
                             "of the ranks' time is bubble\n",
                             timed.simulation.makespan, 100.0 * timed.simulation.bubble_ratio));
+  if (timed.ahead) {
+    StrAppend(text, absl::StrFormat(
+                        "many steps take %.2f units each where ranks do not wait for each other between "
+                        "them (optimizer.max_grad_norm: null)\n",
+                        *timed.ahead));
+  }
   for (size_t rank = 0; rank < timed.simulation.ranks.size(); ++rank) {
     const RankSimulation& simulated = timed.simulation.ranks[rank];
     StrAppend(text,

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
   return {paths.recipe(),  paths.inputs(), paths.log(),        paths.dropped(),     paths.trace(),
-          paths.adapter(), paths.model(),  paths.incomplete(), paths.checkpoints(), paths.save_request()};
+          paths.adapter(), paths.model(),  paths.incomplete(), paths.save_request()};
 }
 
 // A log that is empty is that of a run that was cut off before it began.
@@ -47,7 +47,27 @@ absl::Status CannotMake(const fs::path& folder, const std::string& why) {
 
 // Beginnings of names: of what was being written, and of a checkpoint that was being removed.
 constexpr std::array<std::string_view, 2> kUnfinished = {".incomplete", ".removing-"};
+constexpr std::string_view kSuperseded = "superseded-";  // of checkpoints that were passed over
 constexpr std::string_view kAttempt = "attempt-";
+
+bool IsUnfinished(const std::string& name) {
+  return std::any_of(kUnfinished.begin(), kUnfinished.end(),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
+// Checkpoints, finished or not, and the folder of them, unless there is something else in it.
+absl::Status RemoveCheckpoints(const fs::path& checkpoints) {
+  if (!Exists(checkpoints)) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(checkpoints));
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    const bool whole = (StepOfName(name) || name.starts_with(kSuperseded)) && Exists(entry / kManifestName);
+    if (whole || IsUnfinished(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+  }
+  std::error_code error;
+  fs::remove(checkpoints, error);
+  return absl::OkStatus();
+}
 
 // By the folders of the ranks' logs, which an attempt that never got to its first step has too, and by the
 // log.
@@ -115,6 +135,17 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
          .message = "this folder has a recipe.yaml that no run wrote, and a run would replace it",
          .hint = "choose another output_dir"});
   }
+  if (!force && !HasRun(paths)) {
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> kept, ListCheckpoints(paths.checkpoints()));
+    if (!kept.empty()) {
+      return UsageError({.file = paths.checkpoints().string(),
+                         .key = "output_dir",
+                         .message =
+                             "there are checkpoints in this folder, whose run has lost its recipe.yaml or "
+                             "log.jsonl, and a run would replace them",
+                         .hint = "choose another output_dir, or replace them with --force"});
+    }
+  }
   if (!force && (HasRun(paths) || !IsEmpty(paths.log()))) {
     const std::string resume =
         HasRun(paths) ? StrCat("go on with it (`ftune resume ", folder.string(), "`), ") : "";
@@ -140,10 +171,7 @@ absl::Status RunFolder::RemoveLeftOvers() {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(folder));
     for (const fs::path& entry : entries) {
       const std::string name = entry.filename().string();
-      const auto begins = [&](std::string_view start) { return name.starts_with(start); };
-      if (std::any_of(kUnfinished.begin(), kUnfinished.end(), begins)) {
-        FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
-      }
+      if (IsUnfinished(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
     }
   }
   return absl::OkStatus();
@@ -157,7 +185,7 @@ absl::Status RunFolder::Clear() {
     fs::remove_all(entry, error);
     if (error) return CannotMake(entry, error.message());
   }
-  return absl::OkStatus();
+  return RemoveCheckpoints(paths_.checkpoints());
 }
 
 RunFolder::~RunFolder() {

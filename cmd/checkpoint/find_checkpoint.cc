@@ -50,7 +50,10 @@ Manifest OnlyValues(Manifest manifest) {
 
 }  // namespace
 
-bool IsCheckpoint(const fs::path& folder) { return Exists(folder / kManifestName); }
+bool IsCheckpoint(const fs::path& folder) {
+  // Others have files of that name too, beside a model.
+  return Exists(folder / kManifestName) && !Exists(folder / "config.json");
+}
 
 absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step) {
   NamedCheckpoints found;

@@ -1,10 +1,15 @@
 #include "cmd/report/run_log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string_view>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/folder.h"
@@ -66,15 +71,13 @@ absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path, int attempt) {
   FTUNE_RETURN_IF_ERROR(MendLastLine(path));
-  std::FILE* file = std::fopen(path.c_str(), "ae");
-  if (file == nullptr) {
+  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  if (!file) {
     return DataError(
         {.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
   }
-  return std::unique_ptr<RunLog>(new RunLog(file, path, attempt));
+  return std::unique_ptr<RunLog>(new RunLog(std::move(file), path, attempt));
 }
-
-RunLog::~RunLog() { std::fclose(file_); }
 
 void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts) {
   nlohmann::ordered_json line = {
@@ -82,12 +85,13 @@ void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered
   line.update(facts);
   const std::string text = line.dump() + "\n";
   // One write a line: a reader, or a crash, never sees half of one that another follows.
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
-    if (status_.ok()) {
-      status_ =
-          DataError({.file = path_.string(), .message = StrCat("cannot be written: ", strerror(errno))});
-    }
-  }
+  const ssize_t written = write(file_.get(), text.data(), text.size());
+  if (written == std::ssize(text)) return;
+  const int error = written < 0 ? errno : ENOSPC;
+  // Nor does a full disk leave one.
+  const off_t end = written > 0 ? lseek(file_.get(), 0, SEEK_END) : 0;
+  if (end > 0) std::ignore = ftruncate(file_.get(), end - written);
+  status_.Update(IoError(path_, "write", error));
 }
 
 void RunLog::Start(int64_t step, nlohmann::ordered_json facts) { Write("start", step, facts); }

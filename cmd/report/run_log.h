@@ -1,7 +1,6 @@
 // log.jsonl of a run: one JSON object a line, appended; floats round-trip.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/descriptor.h"
 #include "cmd/prompt.h"
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/train/reports.h"
@@ -19,7 +19,6 @@ class RunLog {
  public:
   // Adds to a log that is there. A last line that whoever wrote it could not finish is cut off.
   static absl::StatusOr<std::unique_ptr<RunLog>> Open(const std::filesystem::path& path, int attempt);
-  ~RunLog();
 
   // Each adds `event`, `time` (Unix seconds), `step` and `attempt`. Start's step is where training begins.
   void Start(int64_t step, nlohmann::ordered_json facts);
@@ -34,11 +33,11 @@ class RunLog {
   const absl::Status& status() const { return status_; }
 
  private:
-  RunLog(std::FILE* file, std::filesystem::path path, int attempt)
-      : file_(file), path_(std::move(path)), attempt_(attempt) {}
+  RunLog(Descriptor file, std::filesystem::path path, int attempt)
+      : file_(std::move(file)), path_(std::move(path)), attempt_(attempt) {}
   void Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts);
 
-  std::FILE* file_;
+  Descriptor file_;
   std::filesystem::path path_;
   int attempt_;
   absl::Status status_;

@@ -23,6 +23,7 @@
 #include "engine/adapter/loraplus.h"
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
+#include "engine/checkpoint/shared_reader.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -141,7 +142,8 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
     if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
-  FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
+  // A pipeline's stages are planned already, of a schedule's file that is read once.
+  if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
   if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(inputs_, paths().inputs()));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
@@ -415,11 +417,14 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
-  FTUNE_RETURN_IF_ERROR(checkpoints.SaveLast(summary.state));
+  const absl::Status kept = checkpoints.SaveLast(summary.state);
   // What was interrupted goes on, and comes to its result then.
   if (!summary.stopped && (!keeps_best || !summary.state.best_loss)) {
+    // Also where the state could not be kept: it takes more room than the result, which nothing could bring
+    // back.
     FTUNE_RETURN_IF_ERROR(Save(summary.steps()));
   }
+  FTUNE_RETURN_IF_ERROR(kept);
   return Finish(summary);
 }
 
@@ -441,6 +446,8 @@ absl::Status RankRun::MakeSaver() {
       .async = recipe().checkpoint.async,
       .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
       .keep_best = recipe().checkpoint.keep_best,
+      .is_own = [this](const CheckpointEntry& entry,
+                       const Manifest& manifest) { return CheckOfRun(entry, manifest, loaded_).ok(); },
       .recipe = ToYaml(recipe()),
       .model = FingerprintOfModel(inputs_),
       .seed = static_cast<uint64_t>(recipe().train.seed),
@@ -453,7 +460,8 @@ absl::Status RankRun::MakeSaver() {
 
 absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
   if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
-  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(options_.resume->folder));
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, OpenForAllRanks(mesh_->world(), options_.resume->folder,
+                                                                  *model_.model, shards(), *optimizer_));
   if (leads()) FTUNE_RETURN_IF_ERROR(CheckModelOf(reader.manifest(), inputs_, options_.resume->folder));
   FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
   return std::optional<TrainerState>(reader.manifest().state);

@@ -82,7 +82,8 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
   return opened;
 }
 
-// A checkpoint that somebody has copied here is not gone on from.
+}  // namespace
+
 absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded) {
   const std::string file = (entry.folder / kManifestName).string();
   const auto refuse = [&](const std::string& key, const std::string& found, const std::string& expected) {
@@ -101,8 +102,6 @@ absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, 
   const ErrorDetail& first = differences.front();
   return refuse(first.key, first.expected, first.found);
 }
-
-}  // namespace
 
 absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
                                              const std::optional<RankEnvironment>& launched) {

@@ -9,6 +9,7 @@
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
 #include "cmd/train/train_options.h"
+#include "engine/checkpoint/checkpoint_folder.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -32,6 +33,9 @@ struct TakenRun {
 // Takes the folder of a run that goes on, and chooses its newest whole checkpoint, or that of `step`.
 // Damaged ones that are passed over are said. An error where a checkpoint is of another run.
 absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step, Progress& progress);
+
+// An error where the checkpoint is of another run, which somebody has copied here.
+absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded);
 
 // Gives all ranks what rank 0 has in `point`. Called by all of them.
 absl::Status ShareResumePoint(Communicator& world, const RunPaths& paths, std::optional<ResumePoint>& point);

@@ -93,15 +93,19 @@ absl::Status RunCheckpoints::Report() {
     if (log_ != nullptr) log_->Checkpoint(report);
     if (report.status.ok()) {
       saved_ = report.step;
+      failing_ = false;
       progress_.Say(absl::StrFormat("saved %s (%.1f MiB in %.2f s, training stood still for %.2f s)",
                                     report.folder.string(), static_cast<double>(report.bytes) / (1 << 20),
                                     report.seconds, report.stall_seconds));
       continue;
     }
     first.Update(report.status);
-    progress_.Say(
-        StrCat("warning: the checkpoint of step ", report.step,
-               " could not be written, and training goes on: ", std::string(report.status.message())));
+    // The next ones fail for the same reason, most often.
+    if (!std::exchange(failing_, true)) {
+      progress_.Say(StrCat("warning: the checkpoint of step ", report.step,
+                           " could not be written; training goes on, and tries again at each save: ",
+                           std::string(report.status.message())));
+    }
   }
   return first;
 }

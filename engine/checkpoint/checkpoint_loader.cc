@@ -27,14 +27,22 @@ std::string Describe(DType dtype, const std::vector<int64_t>& shape) {
 
 class Loader {
  public:
-  Loader(Backend& backend, Stream stream, CheckpointReader& reader, Optimizer& optimizer)
-      : backend_(backend), stream_(stream), reader_(reader), optimizer_(optimizer) {}
+  Loader(Backend& backend, Stream stream, CheckpointReader& reader, const ModelShards& shards,
+         Optimizer& optimizer)
+      : backend_(backend), stream_(stream), reader_(reader), shards_(shards), optimizer_(optimizer) {}
 
   absl::Status LoadAll(const Model& model) {
-    std::vector<StateSlice> slices = SlicesToRead(model, optimizer_);
+    std::vector<StateSlice> slices = SlicesToRead(model, shards_, optimizer_);
     for (size_t begin = 0; begin < slices.size();) {
+      if (slices[begin].state == kOwedName) {
+        FTUNE_RETURN_IF_ERROR(LoadOwed(slices[begin++]));
+        continue;
+      }
       size_t end = begin + 1;
-      while (end < slices.size() && slices[end].parameter == slices[begin].parameter) ++end;
+      while (end < slices.size() && slices[end].parameter == slices[begin].parameter &&
+             slices[end].state != kOwedName) {
+        ++end;
+      }
       FTUNE_RETURN_IF_ERROR(LoadParameter({slices.data() + begin, end - begin}));
       begin = end;
     }
@@ -46,25 +54,17 @@ class Loader {
   absl::Status LoadParameter(std::span<const StateSlice> slices) {
     const StateSlice& values = slices.front();
     const std::string& name = values.parameter->name;
-    const auto found = reader_.manifest().values.find(name);
-    if (found == reader_.manifest().values.end())
+    const CheckpointTensor* const found = reader_.manifest().Find(name);
+    if (found == nullptr)
       return Mismatch(name, "this parameter is trained, and the checkpoint does not have it");
     const Tensor owned = OwnedValues(*values.store, *values.parameter);
-    if (values.kept_as.empty()) FTUNE_RETURN_IF_ERROR(Read(found->second, values, owned));
-    const auto states = reader_.manifest().optimizer.find(name);
+    if (values.kept_as.empty()) FTUNE_RETURN_IF_ERROR(Read(*found, values, owned));
     return optimizer_.ChangeStateOf(
         *values.parameter, [&](const std::vector<NamedTensor>& kept) -> absl::Status {
           for (const StateSlice& slice : slices) {
             if (slice.kept_as.empty()) continue;
-            const CheckpointTensor* tensor = &found->second;
-            if (!slice.state.empty()) {
-              tensor = nullptr;
-              if (states != reader_.manifest().optimizer.end()) {
-                const auto state = states->second.find(slice.state);
-                if (state != states->second.end()) tensor = &state->second;
-              }
-              if (tensor == nullptr) return NoState(slice, states != reader_.manifest().optimizer.end());
-            }
+            const CheckpointTensor* const tensor = reader_.manifest().Find(name, slice.state);
+            if (tensor == nullptr) return NoState(slice, reader_.manifest().optimizer.contains(name));
             for (const NamedTensor& k : kept) {
               if (k.name != slice.kept_as) continue;
               FTUNE_RETURN_IF_ERROR(Read(*tensor, slice, k.tensor));
@@ -73,6 +73,13 @@ class Loader {
           }
           return absl::OkStatus();
         });
+  }
+
+  // A run that did not compress owes nothing.
+  absl::Status LoadOwed(const StateSlice& slice) {
+    const CheckpointTensor* const tensor = reader_.manifest().Find(slice.parameter->name, slice.state);
+    if (tensor == nullptr) return absl::OkStatus();
+    return Read(*tensor, slice, shards_.compressed()->owed(slice.block).values);
   }
 
   static absl::Status NoState(const StateSlice& slice, bool has_others) {
@@ -110,6 +117,7 @@ class Loader {
   Backend& backend_;
   Stream stream_;
   CheckpointReader& reader_;
+  const ModelShards& shards_;
   Optimizer& optimizer_;
   std::vector<std::byte> buffer_;
 };
@@ -140,7 +148,7 @@ absl::Status CheckNothingIsLeft(const Manifest& manifest, const Model& model, Mo
 
 absl::Status LoadCheckpoint(Backend& backend, Stream stream, CheckpointReader& reader, Model& model,
                             ModelShards& shards, Optimizer& optimizer) {
-  absl::Status loaded = Loader(backend, stream, reader, optimizer).LoadAll(model);
+  absl::Status loaded = Loader(backend, stream, reader, shards, optimizer).LoadAll(model);
   // A rank that fails must not leave the others waiting.
   if (shards.AgreeOn(loaded.ok() ? 0 : 1) != 0 && loaded.ok()) {
     loaded = UserError(ExitCode::kRankFailed, {.key = "checkpoint",

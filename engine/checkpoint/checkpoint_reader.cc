@@ -34,9 +34,14 @@ class MappedBytes final : public CheckpointBytes {
 
 }  // namespace
 
+std::unique_ptr<CheckpointBytes> MapCheckpointFiles(const std::filesystem::path& folder,
+                                                    const Manifest& manifest) {
+  return std::make_unique<MappedBytes>(folder, manifest.files);
+}
+
 absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::filesystem::path& folder) {
   FTUNE_ASSIGN_OR_RETURN(Manifest manifest, InspectCheckpoint(folder));
-  auto bytes = std::make_unique<MappedBytes>(folder, manifest.files);
+  std::unique_ptr<CheckpointBytes> bytes = MapCheckpointFiles(folder, manifest);
   return CheckpointReader(std::move(manifest), std::move(bytes));
 }
 

@@ -22,6 +22,10 @@ class CheckpointBytes {
   virtual absl::StatusOr<const std::byte*> Read(size_t file, int64_t offset, int64_t count) = 0;
 };
 
+// The files in the checkpoint's folder, each mapped when it is first needed.
+std::unique_ptr<CheckpointBytes> MapCheckpointFiles(const std::filesystem::path& folder,
+                                                    const Manifest& manifest);
+
 class CheckpointReader {
  public:
   // Maps the files of a checkpoint's folder, when they are first needed.

@@ -45,8 +45,9 @@ absl::StatusOr<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Create(Backend
                                                                          ModelShards& shards,
                                                                          const Optimizer& optimizer,
                                                                          const SaverOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(RankShards own, RankShards::Create(backend, stream, model, shards, optimizer));
-  std::unique_ptr<CheckpointSaver> saver(new CheckpointSaver(backend, stream, options, std::move(own)));
+  FTUNE_ASSIGN_OR_RETURN(RankShards own, RankShards::Create(model, shards, optimizer));
+  std::unique_ptr<CheckpointSaver> saver(
+      new CheckpointSaver(backend, stream, shards, options, std::move(own)));
   Communicator& world = shards.mesh().world();
   saver->group_ = &world;
   if (world.size() > 1) {
@@ -59,6 +60,8 @@ absl::StatusOr<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Create(Backend
   absl::Status made;
   if (saver->leads()) {
     made = MakeFolder(options.checkpoints);
+    if (made.ok() && options.checkpoints.has_parent_path())
+      made = SyncFolder(options.checkpoints.parent_path());
     if (made.ok()) made = RemoveUnfinished(options.checkpoints);
   }
   FTUNE_RETURN_IF_ERROR(saver->Agree(made));
@@ -73,7 +76,6 @@ CheckpointSaver::~CheckpointSaver() {
 // A rank on a host with another disk does not find what the first has written.
 absl::Status CheckpointSaver::FindSharing() {
   sees_.assign(group_->size(), 1);
-  if (group_->size() == 1) return absl::OkStatus();
   int64_t token = static_cast<int64_t>(getpid()) * 1'000'000 + absl::ToUnixMicros(absl::Now()) % 1'000'000;
   FTUNE_RETURN_IF_ERROR(
       group_->Run(Call::Broadcast({reinterpret_cast<std::byte*>(&token), 1, DType::kI64, {}}, 0)));
@@ -112,6 +114,7 @@ std::vector<SaveReport> CheckpointSaver::TakeReports() {
 absl::Status CheckpointSaver::Save(const TrainerState& state) {
   const double begin = Timeline::Now();
   Wait();
+  if (shards_.compressed() != nullptr) FTUNE_RETURN_IF_ERROR(shards_.compressed()->TakeOwed());
   std::span<std::byte> snapshot;
   const int64_t bytes = own_.data_bytes();
   if (options_.async && bytes > 0) {
@@ -202,14 +205,34 @@ absl::Status CheckpointSaver::Commit(const TrainerState& state, const fs::path& 
   FTUNE_RETURN_IF_ERROR(CheckComplete(manifest));
   report.bytes = manifest.bytes();
   FTUNE_RETURN_IF_ERROR(SyncFolder(folder));
+  if (Exists(report.folder) && !IsOwn({report.step, report.folder})) {
+    return DataError({.file = report.folder.string(),
+                      .message = "something that is no checkpoint of this run is in the place of one",
+                      .hint = "move it away"});
+  }
   FTUNE_RETURN_IF_ERROR(CommitCheckpoint(folder, manifest, report.folder));
-
+  is_own_[report.step] = true;
   // Old ones go only now that the new one is durable.
+  return RemoveOld(state, report);
+}
+
+bool CheckpointSaver::IsOwn(const CheckpointEntry& entry) {
+  const auto known = is_own_.find(entry.step);
+  if (known != is_own_.end()) return known->second;
+  const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);
+  const bool own = manifest.ok() && options_.is_own(entry, *manifest);
+  is_own_[entry.step] = own;
+  return own;
+}
+
+absl::Status CheckpointSaver::RemoveOld(const TrainerState& state, SaveReport& report) {
   Retention retention = options_.retention;
   if (options_.keep_best && state.best_loss) retention.best_step = state.best_step;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(options_.checkpoints));
   std::vector<int64_t> steps;
-  for (const CheckpointEntry& entry : entries) steps.push_back(entry.step);
+  for (const CheckpointEntry& entry : entries) {
+    if (IsOwn(entry)) steps.push_back(entry.step);
+  }
   for (const int64_t step : StepsToRemove(steps, retention)) {
     FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(options_.checkpoints / CheckpointName(step)));
     report.removed.push_back(step);

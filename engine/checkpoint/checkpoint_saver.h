@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +29,10 @@ struct SaverOptions {
   bool async = true;                  // write while training goes on
   Retention retention;
   bool keep_best = false;  // sets retention.best_step from the state
+  // Whether a checkpoint that lies in the folder is one of this run; what is not is never removed.
+  std::function<bool(const CheckpointEntry&, const Manifest&)> is_own = [](const auto&, const auto&) {
+    return true;
+  };
   // Enter the manifest.
   std::string recipe, model;
   uint64_t seed = 0;
@@ -68,8 +74,13 @@ class CheckpointSaver {
   std::vector<SaveReport> TakeReports();
 
  private:
-  CheckpointSaver(Backend& backend, Stream stream, SaverOptions options, RankShards own)
-      : backend_(backend), stream_(stream), options_(std::move(options)), own_(std::move(own)) {}
+  CheckpointSaver(Backend& backend, Stream stream, const ModelShards& shards, SaverOptions options,
+                  RankShards own)
+      : backend_(backend),
+        stream_(stream),
+        shards_(shards),
+        options_(std::move(options)),
+        own_(std::move(own)) {}
   bool leads() const { return group_->rank() == 0; }
   absl::Status FindSharing();
   // In the thread that writes.
@@ -80,17 +91,21 @@ class CheckpointSaver {
                         Manifest& part);
   absl::Status Commit(const TrainerState& state, const std::filesystem::path& folder,
                       const std::vector<std::string>& parts, SaveReport& report);
+  bool IsOwn(const CheckpointEntry& entry);
+  absl::Status RemoveOld(const TrainerState& state, SaveReport& report);
   // Whether all have succeeded.
   absl::Status Agree(const absl::Status& own);
 
   Backend& backend_;
   Stream stream_;
+  const ModelShards& shards_;
   SaverOptions options_;
   RankShards own_;
   std::unique_ptr<Communicator> own_group_;  // where there are several ranks
   Communicator* group_ = nullptr;
-  std::vector<int64_t> sees_;  // by rank: whether it sees the folder
-  Tensor snapshot_;            // kept from the first save on; undefined where saves are not in the background
+  std::vector<int64_t> sees_;       // by rank: whether it sees the folder
+  std::map<int64_t, bool> is_own_;  // of the checkpoints in the folder, by step, as far as is known
+  Tensor snapshot_;  // kept from the first save on; undefined where saves are not in the background
   std::thread thread_;
   std::atomic<bool> writing_{false};
   SaveReport report_;  // of the thread

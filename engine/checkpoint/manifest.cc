@@ -7,8 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
+#include "base/xxh3_stream.h"
 
 namespace ftune {
 namespace {
@@ -35,16 +37,53 @@ ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+std::string Text(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// A line for each entry of the object and for each of theirs: people look at it, and it may have many.
+std::string Lines(const ordered_json& root) {
+  std::vector<std::string> entries;
+  for (const auto& [key, value] : root.items()) {
+    std::string text = Text(value);
+    if (value.is_object() && !value.empty()) {
+      std::vector<std::string> inner;
+      for (const auto& [name, item] : value.items())
+        inner.push_back(StrCat("  ", Text(name), ": ", Text(item)));
+      text = StrCat("{\n", StrJoin(inner, ",\n"), "\n }");
+    }
+    entries.push_back(StrCat(" ", Text(key), ": ", text));
+  }
+  return StrCat("{\n", StrJoin(entries, ",\n"), "\n}\n");
+}
+
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
+
+// Of the text itself, with zeros in the place of the hash.
+constexpr std::string_view kSealKey = "xxh3";
+constexpr std::string_view kNoSeal = "0000000000000000";
+
+std::string SealOf(std::string_view text, size_t at) {
+  Xxh3Stream hash;
+  hash.Add(text.substr(0, at));
+  hash.Add(kNoSeal);
+  hash.Add(text.substr(at + kNoSeal.size()));
+  return Hex(hash.Digest64());
+}
 
 // Reads a manifest's JSON; each error names the file and the key.
 class ManifestReader {
  public:
   explicit ManifestReader(const std::filesystem::path& folder) : file_((folder / kManifestName).string()) {}
 
-  absl::StatusOr<Manifest> Read() {
-    FTUNE_ASSIGN_OR_RETURN(const json root, ReadJsonFile(file_, {.reject_duplicate_keys = true}));
+  absl::StatusOr<Manifest> ReadFile() {
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(file_));
+    return Read(mapped.text());
+  }
+  absl::StatusOr<Manifest> Read(std::string_view text) {
+    FTUNE_ASSIGN_OR_RETURN(const json root, ParseJson(text, file_, {.reject_duplicate_keys = true}));
     if (!root.is_object()) return Bad("", Excerpt(root), "a JSON object");
+    FTUNE_RETURN_IF_ERROR(CheckSeal(root, text));
     FTUNE_RETURN_IF_ERROR(CheckVersion(root));
     Manifest manifest;
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
@@ -75,9 +114,24 @@ class ManifestReader {
     return manifest;
   }
 
- private:
   absl::Status Bad(const std::string& key, const std::string& found, const std::string& expected) const {
     return DataError({.file = file_, .key = key, .found = found, .expected = expected});
+  }
+
+  // One without has been made or edited by hand.
+  absl::Status CheckSeal(const json& root, std::string_view text) const {
+    if (!root.contains(kSealKey)) return absl::OkStatus();
+    FTUNE_ASSIGN_OR_RETURN(const std::string seal,
+                           RequiredField<std::string>(root, std::string(kSealKey), file_));
+    const size_t at = text.rfind(seal);
+    const bool known = seal.size() == kNoSeal.size() && at != std::string_view::npos;
+    if (known && SealOf(text, at) == seal) return absl::OkStatus();
+    return DataError({.file = file_,
+                      .message = "the file is damaged: it is not what was written",
+                      .found = known ? StrCat("a checksum of ", SealOf(text, at)) : StrCat("'", seal, "'"),
+                      .expected = known ? seal : "a checksum of 16 hexadecimal digits",
+                      .hint = StrCat("of a manifest that was edited on purpose, remove the key '",
+                                     std::string(kSealKey), "'")});
   }
 
   absl::Status CheckVersion(const json& root) const {
@@ -232,6 +286,17 @@ class ManifestReader {
 
 int64_t CheckpointTensor::bytes() const { return BytesFor(dtype, WholeOf(shape).elements()); }
 
+const CheckpointTensor* Manifest::Find(const std::string& parameter, const std::string& state) const {
+  if (state.empty()) {
+    const auto found = values.find(parameter);
+    return found == values.end() ? nullptr : &found->second;
+  }
+  const auto states = optimizer.find(parameter);
+  if (states == optimizer.end()) return nullptr;
+  const auto found = states->second.find(state);
+  return found == states->second.end() ? nullptr : &found->second;
+}
+
 int64_t Manifest::bytes() const {
   int64_t sum = 0;
   for (const CheckpointFile& file : files) sum += file.bytes;
@@ -269,17 +334,28 @@ std::string WriteManifest(const Manifest& manifest) {
   for (const auto& [name, states] : manifest.optimizer) {
     for (const auto& [key, tensor] : states) optimizer[name][key] = ToJson(tensor, manifest.files);
   }
-  const ordered_json root = {{"format", kFormat},           {"version", kVersion},
-                             {"step", manifest.step},       {"model", manifest.model},
-                             {"seed", manifest.seed},       {"state", ToJson(manifest.state)},
-                             {"mesh", manifest.mesh},       {"files", std::move(files)},
-                             {"values", std::move(values)}, {"optimizer", std::move(optimizer)},
-                             {"recipe", manifest.recipe}};
-  return StrCat(root.dump(1, ' ', false, ordered_json::error_handler_t::replace), "\n");
+  std::string text = Lines({{"format", kFormat},
+                            {"version", kVersion},
+                            {"step", manifest.step},
+                            {"model", manifest.model},
+                            {"seed", manifest.seed},
+                            {"state", ToJson(manifest.state)},
+                            {"mesh", manifest.mesh},
+                            {"files", std::move(files)},
+                            {"values", std::move(values)},
+                            {"optimizer", std::move(optimizer)},
+                            {"recipe", manifest.recipe},
+                            {std::string(kSealKey), kNoSeal}});
+  const size_t at = text.rfind(kNoSeal);
+  return text.replace(at, kNoSeal.size(), SealOf(text, at));
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder) {
-  return ManifestReader(folder).Read();
+  return ManifestReader(folder).ReadFile();
+}
+
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::filesystem::path& folder) {
+  return ManifestReader(folder).Read(text);
 }
 
 }  // namespace ftune

@@ -55,6 +55,8 @@ struct Manifest {
   std::map<std::string, std::map<std::string, CheckpointTensor>> optimizer;
 
   int64_t bytes() const;  // of all files
+  // Of a parameter, or of what the optimizer keeps for it; null where there is none.
+  const CheckpointTensor* Find(const std::string& parameter, const std::string& state = "") const;
 };
 
 // The text of manifest.json.
@@ -62,6 +64,8 @@ std::string WriteManifest(const Manifest& manifest);
 // Of a checkpoint's folder. An error names the file and what is wrong with it: not there, a newer version, a
 // slice outside of its file, elements of a tensor that are missing or there twice.
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder);
+// The same of a text; errors name the folder's file.
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::filesystem::path& folder);
 
 nlohmann::ordered_json ToJson(const TrainerState& state);
 

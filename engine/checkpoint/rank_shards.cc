@@ -21,9 +21,9 @@ std::string NameInFile(const StateSlice& slice, const Region& region) {
 
 }  // namespace
 
-absl::StatusOr<RankShards> RankShards::Create(Backend& backend, Stream stream, const Model& model,
-                                              ModelShards& shards, const Optimizer& optimizer) {
-  RankShards own(backend, stream, optimizer);
+absl::StatusOr<RankShards> RankShards::Create(const Model& model, ModelShards& shards,
+                                              const Optimizer& optimizer) {
+  RankShards own(shards, optimizer);
   std::vector<StateSlice> values, states;
   for (StateSlice& slice : SlicesToWrite(model, shards, optimizer)) {
     (slice.state.empty() ? values : states).push_back(std::move(slice));
@@ -67,6 +67,8 @@ absl::StatusOr<std::span<const std::byte>> RankShards::BytesOf(const StateSlice&
   Tensor whole;
   if (slice.kept_as.empty()) {
     whole = OwnedValues(*slice.store, *slice.parameter);
+  } else if (slice.kept_as == kOwedName) {
+    whole = shards_->compressed()->owed(slice.block).values;
   } else {
     // What is on disk is read once for all slices of a parameter that follow each other.
     if (kept_of_ != slice.parameter) {

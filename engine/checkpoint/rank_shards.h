@@ -29,8 +29,8 @@ struct RankFile {
 class RankShards {
  public:
   // All outlive it. The layout is fixed; the bytes are those of the moment when they are asked for.
-  static absl::StatusOr<RankShards> Create(Backend& backend, Stream stream, const Model& model,
-                                           ModelShards& shards, const Optimizer& optimizer);
+  static absl::StatusOr<RankShards> Create(const Model& model, ModelShards& shards,
+                                           const Optimizer& optimizer);
 
   const std::vector<RankFile>& files() const { return files_; }  // none of a rank that has nothing to write
   int64_t data_bytes() const;
@@ -43,15 +43,14 @@ class RankShards {
   void Enter(size_t first, Manifest& manifest) const;
 
  private:
-  RankShards(Backend& backend, Stream stream, const Optimizer& optimizer)
-      : backend_(&backend), stream_(stream), optimizer_(&optimizer) {}
+  RankShards(const ModelShards& shards, const Optimizer& optimizer)
+      : shards_(&shards), optimizer_(&optimizer) {}
   absl::Status AddFile(const std::string& name, std::vector<StateSlice> slices);
   // Until the next call.
   absl::StatusOr<std::span<const std::byte>> BytesOf(const StateSlice& slice);
   void Forget();
 
-  Backend* backend_;
-  Stream stream_;
+  const ModelShards* shards_;
   const Optimizer* optimizer_;
   std::vector<RankFile> files_;
   const Parameter* kept_of_ = nullptr;  // whose state is in kept_

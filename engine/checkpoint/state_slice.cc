@@ -77,6 +77,30 @@ class Dealer {
   std::vector<int64_t> dealt_;
 };
 
+// What this rank has, in `ranges` of the block's flat tensor, of what compressed sums lack.
+void AddOwed(const Model& model, const ModelShards& shards, size_t block,
+             const std::vector<FlatRange>& ranges, std::vector<StateSlice>& all) {
+  if (shards.compressed() == nullptr) return;
+  const FlatRange has = shards.compressed()->owed(block).range;
+  const ParameterStore& store = std::as_const(*model.blocks()[block]).store();
+  for (const Parameter& p : store.parameters()) {
+    if (!p.trainable) continue;
+    for (const FlatRange& range : ranges) {
+      const FlatRange part = Intersect(Intersect(range, has), {p.offset, p.size()});
+      if (part.count == 0) continue;
+      all.push_back({.store = &store,
+                     .parameter = &p,
+                     .state = std::string(kOwedName),
+                     .kept_as = std::string(kOwedName),
+                     .block = block,
+                     .dtype = DType::kF32,
+                     .shape = p.shape,
+                     .values = {part.begin - has.begin, part.count},
+                     .regions = RegionsOf(p, {part.begin - p.offset, part.count})});
+    }
+  }
+}
+
 }  // namespace
 
 FlatRange OwnedPart(const ParameterStore& store, const Parameter& parameter) {
@@ -114,10 +138,11 @@ std::vector<StateSlice> SlicesToWrite(const Model& model, const ModelShards& sha
   const Communicator& copies = shards.groups().copies();
   Dealer dealer(copies.rank(), copies.size());
   std::vector<StateSlice> all;
-  for (const auto& block : model.blocks()) {
-    if (block->copy()) continue;  // the other home writes it
-    const ParameterStore& store = std::as_const(*block).store();
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    if (model.blocks()[block]->copy()) continue;  // the other home writes it
+    const ParameterStore& store = std::as_const(*model.blocks()[block]).store();
     const std::vector<FlatRange> counted = CountedRangesOf(store);
+    AddOwed(model, shards, block, counted, all);
     for (const Parameter& p : store.parameters()) {
       const FlatRange owned = OwnedPart(store, p);
       if (!p.trainable || owned.count == 0) continue;
@@ -144,16 +169,18 @@ std::vector<StateSlice> SlicesToWrite(const Model& model, const ModelShards& sha
   return all;
 }
 
-std::vector<StateSlice> SlicesToRead(const Model& model, const Optimizer& optimizer) {
+std::vector<StateSlice> SlicesToRead(const Model& model, const ModelShards& shards,
+                                     const Optimizer& optimizer) {
   std::vector<StateSlice> all;
-  for (const auto& block : model.blocks()) {
-    const ParameterStore& store = std::as_const(*block).store();
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    const ParameterStore& store = std::as_const(*model.blocks()[block]).store();
     for (const Parameter& p : store.parameters()) {
       const FlatRange owned = OwnedPart(store, p);
       if (!p.trainable || owned.count == 0) continue;
       for (StateSlice& slice : SlicesOf(store, p, owned, owned, optimizer.SpecsOf(p)))
         all.push_back(std::move(slice));
     }
+    AddOwed(model, shards, block, {{0, store.trainable_size()}}, all);
   }
   return all;
 }

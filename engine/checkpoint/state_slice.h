@@ -14,15 +14,21 @@
 namespace ftune {
 
 // Values that lie side by side on the rank: of a parameter, or of one of its states.
+// The name of what compressed sums of gradients lack, which is kept by element.
+inline constexpr std::string_view kOwedName = "owed";
+
 struct StateSlice {
   const ParameterStore* store = nullptr;
   const Parameter* parameter = nullptr;
   // In the manifest; empty: the parameter's values, which are the master where there is one.
   std::string state;
-  std::string kept_as;  // by the optimizer; empty: the parameter's values themselves
+  // By the optimizer, or, under kOwedName, by the compressed sums; empty: the parameter's values themselves.
+  std::string kept_as;
+  size_t block = 0;  // of the model's blocks
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  // of the whole tensor
-  // In the tensor that the rank keeps: what it owns of the parameter, or Optimizer::StateOf.
+  // In the tensor that the rank keeps: what it owns of the parameter, Optimizer::StateOf, or
+  // CompressedSums::owed of the block.
   FlatRange values;
   std::vector<Region> regions;  // of the whole tensor; side by side in `values`
 
@@ -44,6 +50,7 @@ Tensor OwnedValues(const ParameterStore& store, const Parameter& parameter);
 std::vector<StateSlice> SlicesToWrite(const Model& model, const ModelShards& shards,
                                       const Optimizer& optimizer);
 // All that it has.
-std::vector<StateSlice> SlicesToRead(const Model& model, const Optimizer& optimizer);
+std::vector<StateSlice> SlicesToRead(const Model& model, const ModelShards& shards,
+                                     const Optimizer& optimizer);
 
 }  // namespace ftune

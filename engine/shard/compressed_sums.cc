@@ -1,6 +1,9 @@
 #include "engine/shard/compressed_sums.h"
 
+#include <algorithm>
 #include <span>
+
+#include "base/error.h"
 
 namespace ftune {
 namespace {
@@ -46,6 +49,30 @@ void CompressedSums::Allocate() {
       owed.sent = zero(model_.blocks()[block]->store().trainable_size());
     }
   }
+}
+
+CompressedSums::OwedPart CompressedSums::owed(size_t block) const {
+  const Tensor& sent = owed_[block].sent;
+  if (!sent.defined()) return {};
+  const Communicator& group = over_copies() ? groups_.copies() : groups_.shards();
+  const FlatRange own = {Offsets(counts_[block])[group.rank()], counts_[block][group.rank()]};
+  // What is sent is the whole block, or, over copies, what this rank updates of it.
+  const int64_t first = over_copies() ? model_.blocks()[block]->store().owned().begin : 0;
+  return {{first + own.begin, own.count}, sent.Cols(own.begin, own.count)};
+}
+
+absl::Status CompressedSums::TakeOwed() {
+  if (!backend_.computes()) return absl::OkStatus();
+  std::vector<float> share;
+  for (size_t block = 0; block < owed_.size(); ++block) {
+    if (!owed_[block].sent.defined()) continue;
+    const Tensor own = owed(block).values;
+    share.assign(static_cast<size_t>(own.size()), 0.0f);
+    Residuals residuals = owed_[block].residuals();
+    FTUNE_RETURN_IF_ERROR(reducer_.TakeOwed(share, counts_[block], residuals));
+    std::copy(share.begin(), share.end(), own.f32());
+  }
+  return absl::OkStatus();
 }
 
 void CompressedSums::SumCopies(size_t block, const Tensor& part) {

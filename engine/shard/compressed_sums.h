@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "engine/model/model.h"
 #include "engine/shard/data_groups.h"
 #include "parallel/comm/compression/compressed_reducer.h"
@@ -23,6 +24,16 @@ class CompressedSums {
 
   // What the sums will owe, of which there is nothing yet.
   void Allocate();
+
+  // What the sums lack so far is brought to the ranks that own it, where the next sum takes it up as it is.
+  // It is then this, of which each element is on one rank: `range` of the block's flat tensor. Called by all
+  // ranks, before a checkpoint.
+  absl::Status TakeOwed();
+  struct OwedPart {
+    FlatRange range;
+    Tensor values;  // [1, range.count] f32
+  };
+  OwedPart owed(size_t block) const;
 
   // Whether this sums over the copies, else it scatters over the shares.
   bool over_copies() const { return groups_.copies().size() > 1; }

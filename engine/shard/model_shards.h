@@ -54,6 +54,9 @@ class ModelShards final : public BlockHooks {
   // Until what PublishValues began is done: what this rank owns may be changed again.
   void SettleValues();
 
+  // What compressed sums of gradients lack so far (CompressedSums); null where sums are not compressed.
+  CompressedSums* compressed() const { return gradients_->compressed(); }
+
   // [1, 1] f64 += Σ g² over what this rank owns; each element of the model is counted on one rank of
   // SumOverShards.
   void AddSquares(const Tensor& sum);

@@ -38,6 +38,8 @@ class ShardedGradients {
   absl::Status Allocate();
 
   bool compresses() const { return compressed_.has_value(); }
+  // Null where sums are not compressed.
+  CompressedSums* compressed() { return compressed_ ? &*compressed_ : nullptr; }
 
   // All zero.
   void BeginStep();

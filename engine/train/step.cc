@@ -151,7 +151,8 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   const double loss_scale = BeginOutput(input).loss_scale;
   const absl::StatusOr<bool> made = MakeGradients(input, *actions, loss_scale, [] { return false; });
 
-  // All ranks have begun this step by now, or none could have finished its microbatches: nobody waits here.
+  // A stage whose gradients have all come knows that every rank has begun this step: it does not wait here.
+  // One without a backward waits until then.
   const absl::StatusOr<std::vector<StepRecord>> records = exchange_->Finish();
   // Ranks that are at different steps fail in many ways, of which this is the reason.
   FTUNE_RETURN_IF_ERROR(records.status());

@@ -5,8 +5,8 @@
 //
 // Fails where the time of the steps is more than 5 % from the simulated one, or where a tensor arrives in the
 // wrong place or step. Times are milliseconds a step, of five steps until all ranks know what the last came
-// to. With a barrier, a rank waits for all before each update; that is also what 1f1b and zb-h1 do without
-// clipping, since they have nothing to gain. On a machine that does other work: chrt -f 5 steps_bench.
+// to. With a barrier, a rank waits for all before each update; that is what all but zb-h2 and zb-v do without
+// clipping too, since they have nothing to gain. On a machine that does other work: chrt -f 5 steps_bench.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -87,7 +87,7 @@ def test_list_and_show(case):
     for name, tensor in values.items():
         assert tensor["shape"] == list(base[name].shape) and tensor["dtype"] == "F32" and tensor["slices"] == 1, tensor
     elements = sum(t.size for t in base.values())
-    for kind in ("values", "exp_avg", "exp_avg_sq"):
+    for kind in ("values", "moment1", "moment2"):
         total = shown["totals"][kind]
         assert total == {"tensors": len(base), "elements": elements, "bytes": 4 * elements}, (kind, total)
     assert case.ftune("checkpoint", "show", checkpoint(run, 2))["step"] == 2
@@ -198,7 +198,7 @@ def test_reader(case):
     run = train(case)
     manifest, values, states = reader()(checkpoint(run, 4))
     check_equal(values, load_file(run / "model" / "model.safetensors"))
-    assert states.keys() == values.keys() and all(of.keys() == {"exp_avg", "exp_avg_sq"} for of in states.values())
+    assert states.keys() == values.keys() and all(of.keys() == {"moment1", "moment2"} for of in states.values())
     check_equal(load_file(checkpoint(run, 4) / "values-00000.safetensors"), values)
     assert manifest["state"]["position"]["step"] == 4
 
@@ -218,7 +218,7 @@ def test_export_full(case):
     assert "step" not in case.ftune("export", run, "--out", case.folder / "own")
     assert case.ftune("export", run, "--step", 2, "--out", case.folder / "two")["step"] == 2
     shutil.rmtree(run / "model")
-    result = case.ftune("export", run, "--out", case.folder / "shards", "--shard-size", "100KB", "--dtype", "bf16")
+    result = case.ftune("export", run, "--out", case.folder / "shards", "--shard-size", "10KB", "--dtype", "bf16")
     assert result["step"] == 4 and 0 < result["max_logit_diff"] < 1, result
     assert len(list((case.folder / "shards").glob("model-*.safetensors"))) > 2
     reference.load(case.folder / "shards")
@@ -401,7 +401,9 @@ def test_init_from_other_model(case):
     first = case.folder / "first"
     shutil.move(train(case), first)
     manifest = checkpoint(first, 4) / "manifest.json"
-    text = manifest.read_text()
+    parsed = json.loads(manifest.read_text())
+    del parsed["xxh3"]
+    text = json.dumps(parsed)
 
     def error(old, new):
         manifest.write_text(text.replace(old, new))
@@ -412,8 +414,7 @@ def test_init_from_other_model(case):
 
     wrong = error('"model.norm.weight"', '"model.nroom.weight"')
     assert wrong["key"] == "model.nroom.weight" and "no such parameter" in wrong["message"], wrong
-    rows = json.loads(text)["values"]["model.norm.weight"]["shape"][0]
-    parsed = json.loads(text)
+    rows = parsed["values"]["model.norm.weight"]["shape"][0]
     entry = parsed["values"]["model.norm.weight"]
     entry["shape"] = entry["slices"][0]["size"] = [rows // 2]
     manifest.write_text(json.dumps(parsed))

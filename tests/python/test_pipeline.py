@@ -191,12 +191,17 @@ def test_plan(case):
     assert answer["file"] == "out.svg" and answer["schedule"] == "1f1b" and answer["microbatches"] == 4, answer
     assert [rank["peak_live"] for rank in answer["ranks"]] == [2, 1] and sum(s["blocks"] for s in answer["stages"]) == 8, answer
     assert 0 < answer["bubble"] < 0.5 < answer["time"], answer
+    assert "time_without_barrier" not in answer, answer
+    answer = json.loads(case.run("plan", recipe, *more, "out.svg", schedule("zb-h2"), "--json").stdout)
+    busiest = max(rank["busy"] for rank in answer["ranks"])
+    assert busiest <= answer["time_without_barrier"] < answer["time"], answer
     assert xml.etree.ElementTree.parse(case.folder / "out.svg").getroot().tag.endswith("svg")
     done = case.run("plan", recipe, *more, "out.csv", schedule("zb-v"))
     assert done.returncode == 0, done.stderr
     lines = (case.folder / "out.csv").read_text().splitlines()
     assert len(lines) == 2 and all(len(line.split(",")) == 2 * 3 * 4 for line in lines), lines
     assert "stage 3: " in done.stdout and re.search(r"a step takes [\d.]+ units.*% of the ranks' time is bubble", done.stdout), done.stdout
+    assert re.search(r"many steps take [\d.]+ units each where ranks do not wait", done.stdout), done.stdout
     # The file is a schedule for the same recipe, with its stages a rank.
     done = case.run("plan", recipe, *more, "again.csv", schedule("out.csv"), "parallel.virtual_stages=2")
     assert done.returncode == 0, done.stderr

@@ -185,6 +185,7 @@ TEST_CASE("what is wrong with a manifest is said with the key") {
   };
   for (const Mutation& mutation : mutations) {
     json root = json::parse(text);
+    root.erase("xxh3");
     const json::json_pointer pointer(mutation.pointer);
     if (mutation.value.is_discarded()) {
       root[pointer.parent_pointer()].erase(pointer.back());
@@ -205,7 +206,8 @@ TEST_CASE("what is wrong with a manifest is said with the key") {
 TEST_CASE("no value in any place makes a manifest that leads astray") {
   const TempFolder folder;
   WriteCheckpoint(folder.path(), 9, SomeTensors(), FullManifest());
-  const json root = json::parse(ReadBytes(folder / kManifestName));
+  json root = json::parse(ReadBytes(folder / kManifestName));
+  root.erase("xxh3");
   const json values[] = {nullptr,
                          true,
                          -1,
@@ -243,7 +245,9 @@ TEST_CASE("no value in any place makes a manifest that leads astray") {
 TEST_CASE("a manifest with bytes changed at random") {
   const TempFolder folder;
   WriteCheckpoint(folder.path(), 9, SomeTensors(), FullManifest());
-  const std::string text = ReadBytes(folder / kManifestName);
+  json root = json::parse(ReadBytes(folder / kManifestName));
+  root.erase("xxh3");
+  const std::string text = root.dump(1);
   RandomSequence random(31, 1);
   for (int round = 0; round < 8000; ++round) {
     std::string changed = text;
@@ -267,10 +271,29 @@ TEST_CASE("a manifest with bytes changed at random") {
     PutManifest(folder, changed);
     ReadAll(folder.path()).IgnoreError();  // neither a crash nor a read outside of a file
   }
-  for (size_t bytes = 0; bytes + 1 < text.size(); bytes += 7) {
+  for (size_t bytes = 0; bytes < text.size(); bytes += 7) {
     PutManifest(folder, text.substr(0, bytes));
     REQUIRE_FALSE(ReadManifest(folder.path()).ok());
   }
+}
+
+TEST_CASE("any bit of a manifest that is not what was written") {
+  const TempFolder folder;
+  WriteCheckpoint(folder.path(), 9, SomeTensors(), FullManifest());
+  const std::string text = ReadBytes(folder / kManifestName);
+  // Without its name the hash is not looked at; all else is as it was.
+  const size_t name = text.rfind("xxh3");
+  for (size_t at = 0; at + 1 < text.size(); ++at) {
+    if (at >= name && at < name + 4) continue;
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+    PutManifest(folder, changed);
+    REQUIRE_FALSE_MESSAGE(ReadManifest(folder.path()).ok(), at);
+  }
+  std::string edited = text;
+  edited.replace(edited.find("\"row\": 31"), 9, "\"row\": 32");
+  PutManifest(folder, edited);
+  CHECK(NotSaid(ReadManifest(folder.path()).status(), "damaged", "remove the key 'xxh3'") == "");
 }
 
 TEST_CASE("a key that stands twice is an error") {

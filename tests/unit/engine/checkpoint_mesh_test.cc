@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/checkpoint/shared_reader.h"
 #include "tests/unit/engine/parity.h"
 
 namespace ftune::testing {
@@ -40,6 +41,7 @@ struct Task {
   std::vector<int> steps;  // to be trained, one after another
   fs::path save;           // empty: not; the folder of all checkpoints
   bool async = false;
+  bool alone = false;  // only the first rank sees the folders
 };
 
 // What the last step gave.
@@ -52,8 +54,12 @@ StepOutput RunTask(const TinyOptions& model, const MeshPoint& point, const Task&
     options.sharding.persistence_threshold = 100;
     const auto backend = MakeCpu();
     TinyTrainer trainer(*backend, options, TensorAxis(mesh.axis(MeshAxis::kTensor), point.sequence), &mesh);
+    const auto seen = [&](const fs::path& path) {
+      return task.alone && mesh.rank() != 0 ? path / "elsewhere" : path;
+    };
     if (!task.load.empty()) {
-      absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(task.load);
+      absl::StatusOr<CheckpointReader> reader =
+          OpenForAllRanks(mesh.world(), seen(task.load), *trainer.model, *trainer.shards, *trainer.optimizer);
       REQUIRE_MESSAGE(reader.ok(), std::string(reader.status().message()));
       const absl::Status loaded =
           LoadCheckpoint(*backend, Stream(), *reader, *trainer.model, *trainer.shards, *trainer.optimizer);
@@ -63,8 +69,9 @@ StepOutput RunTask(const TinyOptions& model, const MeshPoint& point, const Task&
     for (const int step : task.steps) output = TrainStepOf(trainer, point, mesh, step);
     if (mesh.rank() == 0) last = output;
     if (task.save.empty()) return;
-    auto saver = CheckpointSaver::Create(*backend, Stream(), *trainer.model, *trainer.shards,
-                                         *trainer.optimizer, {.checkpoints = task.save, .async = task.async});
+    auto saver =
+        CheckpointSaver::Create(*backend, Stream(), *trainer.model, *trainer.shards, *trainer.optimizer,
+                                {.checkpoints = seen(task.save), .async = task.async});
     REQUIRE_MESSAGE(saver.ok(), std::string(saver.status().message()));
     const int64_t step = task.steps.empty() ? 1 : task.steps.back();
     REQUIRE((*saver)->Save({.position = {.step = step}, .updates = trainer.optimizer->updates()}).ok());
@@ -231,6 +238,23 @@ TEST_CASE("checkpoint: states on disk and in memory are the same") {
   const StepOutput there = RunTask(on_disk, two, {.load = memory, .steps = {2}});
   CHECK(here.loss == there.loss);
   CHECK(here.grad_norm == there.grad_norm);
+}
+
+TEST_CASE("checkpoint: a disk that only the first rank sees") {
+  const std::vector<MeshPoint> all = Points();
+  TinyOptions model = Model();
+  for (const MeshPoint& point : {all[1], all[3], all[6], all[8]}) {
+    CAPTURE(point.Describe());
+    const TempFolder folder;
+    RunTask(model, all[0], {.steps = {1}, .save = folder.path() / "one"});
+    const fs::path one = folder.path() / "one" / CheckpointName(1);
+    for (const bool async : {false, true}) {
+      const fs::path there = folder.path() / StrCat("there", async);
+      RunTask(model, point, {.load = one, .save = there, .async = async, .alone = true});
+      CHECK(Difference(one, there / CheckpointName(1)) == "");
+      CHECK(!fs::exists(there / "elsewhere"));
+    }
+  }
 }
 
 TEST_CASE("checkpoint: what does not fit is refused, by name") {

@@ -127,6 +127,7 @@ TEST_CASE("a checkpoint of a newer version is not damaged") {
   const TempFolder temp;
   for (const int64_t step : {4, 10}) Save(temp.path(), step);
   Replace(temp.path() / "step-00000010" / "manifest.json", "\"version\": 1", "\"version\": 2");
+  Replace(temp.path() / "step-00000010" / "manifest.json", "\n \"xxh3\"", "\n \"was\"");
   const absl::Status newer = ChooseCheckpoint(temp.path(), {}).status();
   CHECK(ExitCodeOf(newer) == 4);
   CHECK(NotSaid(newer, "resume with that newer ftune") == "");
