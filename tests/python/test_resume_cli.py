@@ -194,7 +194,7 @@ def test_torn_log(case):
 def test_left_overs(case):
     begun(case)
     out = case.folder / "out"
-    left = [out / ".incomplete", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    left = [out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "x").write_text("x")
