@@ -2,9 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "base/error.h"
+#include "base/strings.h"
 #include "cmd/checkpoint/commands.h"
 #include "cmd/command.h"
+#include "cmd/recipe/nearest.h"
 
 namespace ftune {
 namespace {
@@ -37,6 +43,17 @@ constexpr Word kWords[] = {
      [](const CheckpointOptions& options, Progress&) { return RemoveCheckpoints(options); }},
 };
 
+absl::Status NoSuchWord(const std::string& word) {
+  std::vector<std::string> words;
+  for (const Word& known : kWords) words.push_back(known.name);
+  const std::optional<std::string> meant = word.empty() ? std::nullopt : Nearest(word, words);
+  return UsageError({.file = "command line",
+                     .key = "checkpoint",
+                     .found = word.empty() ? "nothing" : StrCat("'", word, "'"),
+                     .expected = StrCat("one of ", StrJoin(words, ", "), ", and a run"),
+                     .hint = meant ? StrCat("did you mean ", *meant, "?") : ""});
+}
+
 void AddWord(CLI::App& parent, const Word& word, Invocation& invocation) {
   auto options = std::make_shared<CheckpointOptions>();
   CLI::App* command = parent.add_subcommand(word.name, word.about);
@@ -60,8 +77,13 @@ void AddWord(CLI::App& parent, const Word& word, Invocation& invocation) {
 
 void AddCheckpoint(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("checkpoint", "Lists, checks, shows, compares, removes checkpoints");
-  command->require_subcommand(1);
   for (const Word& word : kWords) AddWord(*command, word, invocation);
+  command->allow_extras();
+  command->callback([command, &invocation] {
+    if (!command->get_subcommands().empty()) return;
+    const std::vector<std::string> rest = command->remaining();
+    invocation.run = [word = rest.empty() ? std::string() : rest.front()] { return NoSuchWord(word); };
+  });
 }
 
 }  // namespace ftune

@@ -59,7 +59,9 @@ bool RunCheckpoints::Wanted(int64_t step) {
 }
 
 absl::Status RunCheckpoints::Save(const TrainerState& state) {
-  const bool asked_for = std::exchange(asked_for_, false);
+  // What was asked for until now is had with this one: the ranks do not hear of a signal at the same step.
+  const bool heard = AskedFor();
+  const bool asked_for = std::exchange(asked_for_, false) || heard;
   last_ = Timeline::Now();
   if (options_.skips) {
     enum : int64_t { kFree, kBusy, kAskedFor };

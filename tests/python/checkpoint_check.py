@@ -25,7 +25,10 @@ def folder_of(checkpoints, step):
 
 def check_whole(folder):
     """An AssertionError unless the checkpoint is whole: its files, their checksums, and all elements once. → the manifest."""
-    manifest = json.loads((folder / "manifest.json").read_text())
+    text = (folder / "manifest.json").read_bytes()
+    manifest = json.loads(text)
+    own, nothing = f'"{manifest["xxh3"]}"'.encode(), b'"0000000000000000"'
+    assert text.count(own) == 1 and xxhash.xxh3_64_hexdigest(text.replace(own, nothing)) == manifest["xxh3"], folder
     assert manifest["format"] == "ftune checkpoint" and manifest["version"] == 1, folder
     assert folder.name == f"step-{manifest['step']:08d}", folder
     there = {path.name for path in folder.iterdir()}
@@ -78,9 +81,3 @@ def _check_tiled(name, tensor):
         shared = [min(a + n, b + m) - max(a, b) for (a, n), (b, m) in zip(one, other)]
         assert min(shared) <= 0, (name, one, other)
     assert sum(math.prod(n for _, n in box) for box in boxes) == math.prod(shape), name
-
-
-def state_bytes(folder):
-    """→ what a checkpoint says, but for how its bytes are spread over files: each tensor's bytes, by name."""
-    manifest = check_whole(folder)
-    return {name: (folder / name).read_bytes() for name in manifest["files"]}

@@ -360,7 +360,8 @@ def test_deleted(case):
     """Somebody removes the checkpoints while it runs: there are new ones."""
     name = recipe(case)
     for mesh in ([], ["parallel.data=2"]):
-        with Running(case, "train", name, "output_dir=out", "--force", f"train.max_steps={LONG}", f"train.num_epochs={LONG}", *mesh) as run:
+        shutil.rmtree(case.folder / "out", ignore_errors=True)
+        with Running(case, "train", name, "output_dir=out", f"train.max_steps={LONG}", f"train.num_epochs={LONG}", *mesh) as run:
             checkpoints = case.folder / "out" / "checkpoints"
             for _ in range(5):
                 run.wait_until(lambda: len(steps_like(case)) >= 2, "checkpoints")
@@ -454,7 +455,9 @@ def test_when_busy(case):
         left_out = [int(line.split("step ")[1].split()[0]) for line in done.stderr.splitlines() if "is left out" in line]
         steps = steps_of(case)
         assert left_out, done.stderr
-        assert sorted(steps + left_out) == list(range(1, 13)) and 12 in steps, (steps, left_out)
+        # The last one is made after all, when the one before it has ended.
+        assert sorted({*steps, *left_out}) == list(range(1, 13)) and 12 in steps, (steps, left_out)
+        assert set(steps) & set(left_out) <= {12}, (steps, left_out)
         done = good(case.run("train", name, "output_dir=out", "--force", "train.max_steps=6", f"train.num_epochs={LONG}",
                              "checkpoint.when_busy=wait", *mesh))
         assert steps_of(case) == list(range(1, 7)) and "left out" not in done.stderr, done.stderr
@@ -469,7 +472,8 @@ def test_asked_for(case):
     """By a signal to the launcher or to any rank, and by a file; the run goes on."""
     name = recipe(case, "save_steps: 100000, keep_last: 100")
     for mesh in ([], ["parallel.data=2"], ["parallel.data=3", "train.global_batch_size=3"]):
-        with Running(case, "train", name, "output_dir=out", "--force", f"train.max_steps={LONG}", f"train.num_epochs={LONG}", *mesh) as run:
+        shutil.rmtree(case.folder / "out", ignore_errors=True)
+        with Running(case, "train", name, "output_dir=out", f"train.max_steps={LONG}", f"train.num_epochs={LONG}", *mesh) as run:
             log = case.folder / "out" / "log.jsonl"
             run.wait_until(lambda: log.exists() and '"event":"train"' in log.read_text(), "step")
             ways = [("the launcher", lambda: os.kill(run.process.pid, signal.SIGUSR1)),
@@ -484,7 +488,8 @@ def test_asked_for(case):
             run.end(75, signal.SIGTERM)
         steps = steps_of(case)
         saves = [line["step"] for line in case.log() if line["event"] == "save"]
-        assert saves == steps and len(steps) == len(ways) + 1, (saves, steps)
+        # A signal that some rank hears of much later is one more.
+        assert saves == steps and len(ways) + 1 <= len(steps) <= len(ways) + 2, (saves, steps)
 
 
 def test_stop_after(case):

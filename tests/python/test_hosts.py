@@ -28,7 +28,7 @@ class Run:
     """The ranks of a run; `layout` has the number of ranks of each host. `masters`: other addresses of rank 0, by host;
     `folders`: other folders, by rank."""
 
-    def __init__(self, case, hosts, layout, *arguments, masters=None, leave_out=(), folders=None):
+    def __init__(self, case, hosts, layout, *arguments, masters=None, leave_out=(), folders=None, command="train"):
         self.case, self.ranks = case, {}
         homes = [(host, local) for host, count in enumerate(layout) for local in range(count)]
         for rank, (host, local) in enumerate(homes):
@@ -39,7 +39,7 @@ class Run:
                 "LOCAL_WORLD_SIZE": str(layout[host]), "MASTER_ADDR": (masters or {}).get(host, hosts.address(0)),
                 "MASTER_PORT": str(PORT)})
             self.ranks[rank] = hosts.start(
-                host, [case.ftune, "train", *map(str, arguments)], cwd=(folders or {}).get(rank, case.folder), text=True, env=environment,
+                host, [case.ftune, command, *map(str, arguments)], cwd=(folders or {}).get(rank, case.folder), text=True, env=environment,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def wait_for_steps(self, run="out", count=2, seconds=60):

@@ -215,6 +215,9 @@ def test_attempts(case):
     assert [line["attempt"] for line in case.log() if line["event"] == "start"] == [1, 7]
     assert (case.folder / "out" / "ranks" / "attempt-7" / "rank-1.log").exists()
     assert (case.folder / "out" / "ranks" / "attempt-6").exists()
+    # What was derived for the ranks stays derived.
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    assert re.search("\n  kind: local  # from auto\n(.*\n)*  threads: \\d+  # from auto\n", text), text
 
 
 def steps(case):
