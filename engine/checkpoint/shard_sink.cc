@@ -17,11 +17,17 @@ class FolderSink final : public ShardSink {
   explicit FolderSink(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   absl::Status Begin(const std::string& name, int64_t bytes) override {
-    FTUNE_ASSIGN_OR_RETURN(file_, ShardFile::Create(folder_ / name, bytes));
+    file_.reset();
+    FTUNE_ASSIGN_OR_RETURN(ShardFile file, ShardFile::Create(folder_ / name, bytes));
+    file_.emplace(std::move(file));
     return absl::OkStatus();
   }
   absl::Status Append(std::span<const std::byte> bytes) override { return file_->Append(bytes); }
-  absl::StatusOr<CheckpointFile> Finish() override { return file_->Finish(); }
+  absl::StatusOr<CheckpointFile> Finish() override {
+    absl::StatusOr<CheckpointFile> finished = file_->Finish();
+    file_.reset();
+    return finished;
+  }
 
  private:
   std::filesystem::path folder_;

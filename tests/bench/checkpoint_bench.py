@@ -6,10 +6,12 @@ checkpoint of the same tensors, by turns in one run. By hand: it writes some gig
 
 Full fine-tuning in fp32 with AdamW, one rank. Each round:
   raw write    a copy of the checkpoint's files, from the page cache, in pieces of 8 MiB, each fsynced
-  sync, async  `ftune train`, which saves once in the foreground, once in the background, by its log
+  sync, async  `ftune train`, which saves in the foreground, and in the background while it trains, by its log
   torch save   torch.distributed.checkpoint.save, which fsyncs too
   raw read     the files, read into memory in pieces of 8 MiB
-  load         by the log of `ftune resume`: from its start line to the first step, less that of a run that begins anew
+  check        `ftune checkpoint verify`: what `ftune resume` does first, to be sure of every byte
+  load         by the log of `ftune resume`, which has just checked the files: from its start line to the first step, less
+               that of a run that begins anew
   torch load   torch.distributed.checkpoint.load, into tensors that are there
 Before anything is read its files leave the page cache.
 """
@@ -28,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 import checkpoint_check
 
 PIECE = 8 << 20
-STEPS = 4
+STEPS, EVERY = 18, 6  # in the background, far enough from each other that none waits for the one before
 
 
 def forget(files):
@@ -73,8 +75,8 @@ class Bench:
         (self.work / "recipe.yaml").write_text(
             f"model: {{path: {arguments.model.resolve()}}}\n"
             "data: {train: chats.jsonl, sequence_len: 64, packing: false}\n"
-            f"train: {{global_batch_size: 1, max_steps: {STEPS}, num_epochs: {STEPS}}}\n"
-            f"checkpoint: {{save_steps: {STEPS // 2}, keep_last: 1}}\nprecision: {{weights: fp32}}\n")
+            f"train: {{global_batch_size: 1, max_steps: 2, num_epochs: {STEPS}}}\n"
+            "checkpoint: {save_steps: 1, keep_last: 1}\nprecision: {weights: fp32}\n")
 
     def run(self, *command):
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.work / "cache")}
@@ -83,12 +85,12 @@ class Bench:
             sys.exit(f"exit status {done.returncode} of {command}: {done.stderr}")
         return [json.loads(line) for line in (self.work / "out" / "log.jsonl").read_text().splitlines()]
 
-    def train(self, is_async):
+    def train(self, *arguments):
         shutil.rmtree(self.work / "out", ignore_errors=True)
-        return self.run("train", "recipe.yaml", "output_dir=out", f"checkpoint.async={str(is_async).lower()}")
+        return self.run("train", "recipe.yaml", "output_dir=out", *arguments)
 
     def resume(self):
-        return self.run("resume", "out", f"train.max_steps={STEPS + 1}")
+        return self.run("resume", "out", f"train.max_steps={STEPS + 1}", f"checkpoint.save_steps={EVERY}")
 
     def files(self):
         return sorted(checkpoint_check.folder_of(self.work / "out" / "checkpoints", STEPS).iterdir())
@@ -124,15 +126,16 @@ def main():
     torch.set_num_threads(1)
     bench = Bench(arguments)
     times = {name: [] for name in ("raw write", "sync", "async", "torch save", "raw read", "load", "torch load", "check")}
-    stalls, shares = [], []
+    firsts, stalls, shares = [], [], []
     for _ in range(arguments.rounds):
-        log = bench.train(is_async=False)
+        log = bench.train("checkpoint.async=false")
         times["sync"] += [save["seconds"] for save in saves(log)]
-        log = bench.train(is_async=True)
-        written = saves(log)
-        times["async"].append(written[0]["seconds"])  # beside training; the last one ends after it
-        stalls += [save["stall_seconds"] for save in written]
-        shares.append(written[1]["stall_seconds"] / (written[1]["time"] - written[0]["time"]))
+        log = bench.train(f"train.max_steps={STEPS}", f"checkpoint.save_steps={EVERY}")
+        first, second, _ = saves(log)  # the last one ends when training has
+        times["async"] += [first["seconds"], second["seconds"]]
+        firsts.append(first["stall_seconds"])
+        stalls.append(second["stall_seconds"])
+        shares.append(second["stall_seconds"] / (second["time"] - first["time"]))
         anew = begin_seconds(log)
         files = bench.files()
         size = sum(path.stat().st_size for path in files)
@@ -141,31 +144,34 @@ def main():
             shutil.rmtree(raw, ignore_errors=True)
             raw.mkdir()
             times["raw write"].append(timed(raw_write, files, raw))
-        state = torch_tensors(files)
-        shutil.rmtree(bench.work / "torch", ignore_errors=True)
-        times["torch save"].append(timed(lambda: dcp.save(state, checkpoint_id=bench.work / "torch")))
         forget(files)
         times["raw read"].append(timed(raw_read, files))
-        forget((bench.work / "torch").iterdir())
-        times["torch load"].append(timed(lambda: dcp.load(state, checkpoint_id=bench.work / "torch")))
-        del state
         forget(files)
         times["check"].append(timed(lambda: bench.run("checkpoint", "verify", "out")))
         forget(files)
         times["load"].append(begin_seconds(bench.resume()) - anew)
-    report(times, stalls, shares, size)
+        state = torch_tensors(sorted(raw.iterdir()))
+        shutil.rmtree(bench.work / "torch", ignore_errors=True)
+        times["torch save"].append(timed(lambda: dcp.save(state, checkpoint_id=bench.work / "torch")))
+        forget((bench.work / "torch").iterdir())
+        times["torch load"].append(timed(lambda: dcp.load(state, checkpoint_id=bench.work / "torch")))
+        del state
+    report(times, firsts, stalls, shares, size)
 
 
-def report(times, stalls, shares, size):
+def report(times, firsts, stalls, shares, size):
     middle = {name: statistics.median(values) for name, values in times.items()}
     print(f"{size / 1e9:.2f} GB; seconds, median (range)")
     for name, values in times.items():
         print(f"  {name:10} {middle[name]:7.2f} ({min(values):.2f} to {max(values):.2f})  {size / 1e6 / middle[name]:6.0f} MB/s")
-    for ours, theirs in (("sync", "raw write"), ("async", "raw write"), ("sync", "torch save"), ("load", "raw read"),
-                         ("check", "raw read"), ("load", "torch load")):
+    middle["check and load"] = middle["check"] + middle["load"]
+    for ours, theirs in (("sync", "raw write"), ("async", "raw write"), ("sync", "torch save"), ("check and load", "raw read"),
+                         ("check and load", "torch load")):
         print(f"  rate of {ours} ÷ that of {theirs}: {middle[theirs] / middle[ours]:.2f}")
-    print(f"  training stands still for {statistics.median(stalls):.2f} s a save: {100 * statistics.median(stalls) / 900:.3f} % of "
-          f"15 minutes; here {100 * statistics.median(shares):.1f} % between two saves that are {STEPS // 2} steps apart")
+    stall = statistics.median(stalls)
+    print(f"  training stands still for {stall:.2f} s a save (for {statistics.median(firsts):.2f} s at the first, which takes the memory for "
+          f"the copy): {100 * stall / 900:.3f} % of 15 minutes; here {100 * statistics.median(shares):.1f} % of the time between two "
+          f"saves that are {EVERY} steps apart")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ are left out, with a line that counts them, where this is not allowed.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -266,8 +267,8 @@ def damages(folder):
         if name == "manifest.json":
             text = path.read_text()
             for word in ("format", "step", "row", "updates", "bytes", "offset", "shape", "begin", "size", "recipe", "loss"):
-                places = [i for i in range(size) if text.startswith(f'"{word}": ', i)]
-                regions[f"value of '{word}'"] = draw.choice(places) + len(word) + 4 + (word in ("format", "recipe"))
+                ends = [match.end() for match in re.finditer(f'"{word}": ?["\\[]*', text)]
+                regions[f"value of '{word}'"] = draw.choice(ends)
         else:
             header = struct.unpack("<Q", path.read_bytes()[:8])[0]
             regions |= {"header": 8 + draw.randrange(header), "first value": 8 + header, "values": draw.randrange(8 + header, size)}

@@ -194,7 +194,7 @@ def test_torn_log(case):
 def test_left_overs(case):
     begun(case)
     out = case.folder / "out"
-    left = [out / ".incomplete", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    left = [out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "x").write_text("x")
@@ -215,6 +215,9 @@ def test_attempts(case):
     assert [line["attempt"] for line in case.log() if line["event"] == "start"] == [1, 7]
     assert (case.folder / "out" / "ranks" / "attempt-7" / "rank-1.log").exists()
     assert (case.folder / "out" / "ranks" / "attempt-6").exists()
+    # What was derived for the ranks stays derived.
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    assert re.search("\n  kind: local  # from auto\n(.*\n)*  threads: \\d+  # from auto\n", text), text
 
 
 def steps(case):
@@ -276,15 +279,21 @@ def test_of_another_run(case):
     out = case.folder / "out"
     newest = out / "checkpoints" / "step-00000004" / "manifest.json"
     text = newest.read_text()
-    newest.write_text(text.replace('"version": 1', '"version": 2', 1))
+
+    def edit(change):
+        manifest = json.loads(text)
+        del manifest["xxh3"]  # edited on purpose
+        change(manifest)
+        newest.write_text(json.dumps(manifest))
+
+    edit(lambda m: m.update(version=2))
     case.fails(4, "resume", "out", says=["manifest.json", "version", "newer ftune"])
-    newest.write_text(text.replace('"seed": 42', '"seed": 43', 1))
+    edit(lambda m: m.update(seed=43))
     case.fails(4, "resume", "out", says=["this checkpoint is of another run", "train.seed", "found 43", "expected 42"])
-    newest.write_text(text.replace("lora_r: 4", "lora_r: 8", 1))
+    edit(lambda m: m.update(recipe=m["recipe"].replace("lora_r: 4", "lora_r: 8")))
     case.fails(4, "resume", "out", says=["this checkpoint is of another run", "adapter.lora_r", "found 8", "expected 4"])
-    model = json.loads(text)["model"]
-    newest.write_text(text.replace(model, "0" * 16, 1))
-    case.fails(4, "resume", "out", says=["a run of another model", "0" * 16, model])
+    edit(lambda m: m.update(model="0" * 16))
+    case.fails(4, "resume", "out", says=["a run of another model", "0" * 16, json.loads(text)["model"]])
     newest.write_text(text)
     # What the run's data holds is told from its samples: a file that gives the same ones may have been written anew.
     chats = case.folder / "chats.jsonl"

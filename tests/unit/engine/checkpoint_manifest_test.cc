@@ -291,7 +291,7 @@ TEST_CASE("any bit of a manifest that is not what was written") {
     REQUIRE_FALSE_MESSAGE(ReadManifest(folder.path()).ok(), at);
   }
   std::string edited = text;
-  edited.replace(edited.find("\"row\": 31"), 9, "\"row\": 32");
+  edited.replace(edited.find("\"row\":31"), 8, "\"row\":32");
   PutManifest(folder, edited);
   CHECK(NotSaid(ReadManifest(folder.path()).status(), "damaged", "remove the key 'xxh3'") == "");
 }
