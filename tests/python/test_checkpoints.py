@@ -187,8 +187,8 @@ def test_wrong_names(case):
     assert "checkpoint, not a run" in error("rm", checkpoint(run, 2), "--step", 2)["message"]
     assert "a number" in error("diff", run, 2, "x")["expected"]
     assert "2, 4" in error("diff", run, 2, 7)["expected"]
-    wrong = error("lss", run)
-    assert wrong["key"] == "lss" and "did you mean ls?" in wrong["hint"] and "verify" in wrong["expected"], wrong
+    wrong = error("verfy", run)
+    assert wrong["key"] == "verfy" and "did you mean verify?" in wrong["hint"] and "verify" in wrong["expected"], wrong
     assert "subcommand is required" in error()["message"]
     shutil.rmtree(run / "checkpoints")
     assert "no checkpoint yet" in error("ls", run)["message"]

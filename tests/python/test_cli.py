@@ -381,8 +381,10 @@ def test_wrong_adapters(case):
                            ("adapter.target_modules=[q_proj]", "target_modules"),
                            ("adapter.rank_pattern={q_proj: 2}", "rank_pattern"),
                            ("adapter.modules_to_save=[lm_head]", "modules_to_save")):
-        case.fails(2, "train", recipe, "model.init_from=out", override, "output_dir=o2",
-                   says=[f"adapter.{says}", "manifest.json"])
+        # A run stands for its newest checkpoint.
+        for source, file in (("out/adapter", "adapter_config.json"), ("out", "manifest.json")):
+            case.fails(2, "train", recipe, f"model.init_from={source}", override, "output_dir=o2",
+                       says=[f"adapter.{says}", file])
     # Another model: the adapter says which it is for.
     case.fails(4, "generate", TINY.parent / "llama", "--adapter", adapter, "--prompt", "x", says=[str(TINY)])
     case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])
