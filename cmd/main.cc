@@ -15,20 +15,29 @@
 namespace ftune {
 namespace {
 
-// An error where the first word is not a subcommand: CLI11 would only say that one is missing.
+// An error where the first word is not a subcommand, or the next not one of its own: CLI11 would only say
+// that one is missing.
 absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> commands;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  const CLI::App* level = &app;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.starts_with("-")) continue;
-    if (std::find(commands.begin(), commands.end(), word) != commands.end()) return absl::OkStatus();
-    const std::optional<std::string> meant = Nearest(word, commands);
-    return UsageError({.file = "command line",
-                       .key = word,
-                       .message = "unknown command",
-                       .expected = StrJoin(commands, ", "),
-                       .hint = meant ? StrCat("did you mean ", *meant, "?") : "see 'ftune --help'"});
+    std::vector<std::string> commands;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* command : level->get_subcommands(nullptr)) {
+      commands.push_back(command->get_name());
+      if (commands.back() == word) found = command;
+    }
+    if (commands.empty()) return absl::OkStatus();
+    if (found == nullptr) {
+      const std::optional<std::string> meant = Nearest(word, commands);
+      return UsageError({.file = "command line",
+                         .key = word,
+                         .message = "unknown command",
+                         .expected = StrJoin(commands, ", "),
+                         .hint = meant ? StrCat("did you mean ", *meant, "?") : "see 'ftune --help'"});
+    }
+    level = found;
   }
   return absl::OkStatus();
 }

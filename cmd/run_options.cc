@@ -148,6 +148,8 @@ absl::Status NeedsAdapter(const LoadedRecipe& loaded, const std::string& found,
 absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const CheckpointEntry& checkpoint) {
   FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(checkpoint.folder));
   plan.checkpoint = checkpoint.folder;
+  // A run's newest checkpoint is another one tomorrow.
+  loaded.recipe.model.init_from = checkpoint.folder.string();
   plan.options.trained = {weights};
   if (!HasAdapterValues(*weights)) return absl::OkStatus();
   if (!loaded.recipe.adapter) {

@@ -1,13 +1,18 @@
 #include "cmd/checkpoint/checkpoint_model.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/recipe/resume.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
+#include "cmd/train/run_inputs.h"
+#include "cmd/train/same_files.h"
 #include "engine/checkpoint/checkpoint_weights.h"
+#include "engine/model/modules.h"
 
 namespace ftune {
 namespace {
@@ -19,6 +24,25 @@ absl::Status HintAtBase(absl::Status status, const Recipe& recipe) {
   StrAppend(detail->hint, detail->hint.empty() ? "" : "; ", "the run's model.path is '", recipe.model.path,
             "': where it is elsewhere now, name it with --base");
   return UserError(static_cast<ExitCode>(ExitCodeOf(status)), *std::move(detail));
+}
+
+// Where the checkpoint has not all of the model, the rest must be what it was trained with.
+absl::Status CheckBase(const CheckpointWeights& weights, const std::string& file, const Recipe& recipe,
+                       const ModelPlan& plan, const ModelConfig& config) {
+  const Manifest& manifest = weights.manifest();
+  const std::vector<ParameterShape> parameters = ModelParameters(config);
+  const bool whole = std::all_of(parameters.begin(), parameters.end(),
+                                 [&](const ParameterShape& p) { return manifest.values.contains(p.name); });
+  if (whole || manifest.model.empty()) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe, plan));
+  const std::string model = FingerprintOfModel(inputs);
+  if (model == manifest.model) return absl::OkStatus();
+  return DataError({.file = file,
+                    .key = "model",
+                    .message = StrCat("the checkpoint is for another base than ", plan.model_path),
+                    .found = model,
+                    .expected = manifest.model,
+                    .hint = "name the folder of the very files that the run began with, with --base"});
 }
 
 }  // namespace
@@ -40,6 +64,7 @@ absl::StatusOr<CheckpointModel> OpenCheckpointModel(const CheckpointEntry& check
   if (!plan.ok()) return HintAtBase(plan.status(), loaded.recipe);
   absl::StatusOr<ModelFiles> files = OpenModel(plan->model_path);
   if (!files.ok()) return HintAtBase(files.status(), loaded.recipe);
+  FTUNE_RETURN_IF_ERROR(CheckBase(*weights, file, loaded.recipe, *plan, files->config));
   RunData data;
   FTUNE_RETURN_IF_ERROR(LoadTokenizerOf(loaded, *plan, *files, data).status());
 

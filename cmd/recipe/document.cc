@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_replace.h"
 #include "base/strings.h"
 #include "cmd/recipe/key_table.h"
 
@@ -59,10 +60,7 @@ void AddProperty(Json& root, const RecipeKey& key) {
 }
 
 // A text in a cell of a Markdown table.
-std::string Cell(std::string text) {
-  for (size_t bar = 0; (bar = text.find('|', bar)) != std::string::npos; bar += 2) text.insert(bar, "\\");
-  return text;
-}
+std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
 
 std::string Row(std::string_view name, std::string_view expected, std::string_view default_value,
                 std::string_view on_resumption, std::string_view doc) {

@@ -12,6 +12,7 @@
 namespace ftune {
 namespace {
 
+constexpr int64_t kMostRanks = 1000000;
 constexpr char kMicro[] = "train.micro_batch_size";
 constexpr char kAccumulation[] = "train.gradient_accumulation_steps";
 
@@ -138,8 +139,13 @@ void DropWithoutEffect(LoadedRecipe& loaded) {
 void FitRanks(LoadedRecipe& loaded, const Environment& environment) {
   ParallelSection& parallel = loaded.recipe.parallel;
   LaunchSection& launch = loaded.recipe.launch;
-  if (!parallel.data || !parallel.tensor || !parallel.pipeline || !parallel.context) return;
-  const int64_t product = *parallel.data * *parallel.tensor * *parallel.pipeline * *parallel.context;
+  int64_t product = 1;
+  for (const Auto<int64_t>* axis :
+       {&parallel.data, &parallel.tensor, &parallel.pipeline, &parallel.context}) {
+    if (!*axis) return;                         // it follows from the others
+    if (**axis > kMostRanks / product) return;  // Resolve says that these are too many
+    product *= **axis;
+  }
   std::optional<int64_t> ranks;
   if (environment.ranks > 0) {
     ranks = environment.ranks;
@@ -164,17 +170,22 @@ void FitBatch(LoadedRecipe& loaded, int64_t data_ranks) {
   const bool asked_accumulation = loaded.GivenOnCommandLine(kAccumulation);
   if (!train.global_batch_size || (asked_micro && asked_accumulation)) return;
   const int64_t global = *train.global_batch_size;
-  if (train.micro_batch_size && train.gradient_accumulation_steps &&
-      *train.micro_batch_size * *train.gradient_accumulation_steps * data_ranks == global) {
+  const int64_t of_rank = global / data_ranks;
+  if (global % data_ranks == 0 && train.micro_batch_size && train.gradient_accumulation_steps &&
+      of_rank % *train.micro_batch_size == 0 &&
+      of_rank / *train.micro_batch_size == *train.gradient_accumulation_steps) {
     return;
   }
   if (!asked_accumulation) train.gradient_accumulation_steps.reset();
   if (asked_micro) return;
-  const int64_t share = std::max<int64_t>(1, global / data_ranks);
+  if (asked_accumulation) {  // the microbatch follows from the other two
+    train.micro_batch_size.reset();
+    return;
+  }
+  const int64_t share = std::max<int64_t>(1, of_rank);
   int64_t micro = std::min(share, train.micro_batch_size.value_or(1));
   while (share % micro != 0) --micro;
   train.micro_batch_size = micro;
-  if (asked_accumulation) train.micro_batch_size.reset();  // it follows from the other two
 }
 
 absl::Status FitToMesh(LoadedRecipe& loaded, const Environment& environment) {

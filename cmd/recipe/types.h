@@ -114,16 +114,23 @@ Type<std::optional<T>> WordOr(const std::string& word, Type<T> type) {
   const Json word_schema = null ? Json{{"type", "null"}} : Json{{"const", word}};
   return {expected, Json{{"anyOf", {word_schema, type.schema}}},
           [=](const Node& node, const Where& where) -> std::optional<std::optional<T>> {
-            if (null ? node.is_null() : node.is_scalar() && node.text == word) return std::optional<T>();
+            std::optional<std::optional<T>> result;
+            if (null ? node.is_null() : node.is_scalar() && node.text == word) {
+              result.emplace();
+              return result;
+            }
             const size_t errors_before = where.errors->size();
             std::optional<T> value = type.read(node, where);
-            if (value) return std::optional(std::optional(*std::move(value)));
+            if (value) {
+              result.emplace(*std::move(value));
+              return result;
+            }
             // What was expected is either of the two, unless the error is in a part of the value.
             for (size_t i = errors_before; i < where.errors->size(); ++i) {
               ErrorDetail& error = (*where.errors)[i];
               if (error.key == where.key && error.expected == type.expected) error.expected = expected;
             }
-            return std::nullopt;
+            return result;
           },
           [=](const std::optional<T>& value) {
             if (value) return type.write(*value);

@@ -8,10 +8,11 @@
 #include <exception>
 #include <new>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/train/rank_report.h"
 
@@ -24,6 +25,7 @@ constexpr size_t kReserve = size_t{1} << 20;
 struct LastWords {
   std::string who;
   bool supervised = false;
+  std::string without_memory;  // what is said where there is none for more
   // Addresses, without memory, that are given up when the words are made. A thread for which malloc has no
   // arena left takes a page for each piece.
   void* reserve = nullptr;
@@ -31,8 +33,8 @@ struct LastWords {
 LastWords* last_words = nullptr;
 
 [[noreturn]] void EndWithoutWords() {
-  constexpr std::string_view kWords = "error: out of memory\n";
-  const ssize_t count = write(STDERR_FILENO, kWords.data(), kWords.size());
+  const std::string& words = last_words->without_memory;
+  const ssize_t count = write(STDERR_FILENO, words.data(), words.size());
   _exit(count > 0 ? static_cast<int>(ExitCode::kDoesNotFit) : EXIT_FAILURE);
 }
 
@@ -64,6 +66,7 @@ void ReportWhatEndsProcess(const std::string& who, bool supervised) {
   static LastWords words;
   words = {.who = who,
            .supervised = supervised,
+           .without_memory = StrCat("error: ", who, who.empty() ? "" : ": ", "out of memory\n"),
            .reserve = mmap(nullptr, kReserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)};
   last_words = &words;
   std::set_terminate(End);

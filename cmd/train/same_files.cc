@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/strings.h"
 #include "base/xxh3_stream.h"
 #include "data/source/dataset_fingerprint.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/format/model_fingerprint.h"
 #include "parallel/comm/gather_text.h"
 #include "parallel/schedule/csv.h"
@@ -144,6 +146,11 @@ absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const
   for (const std::filesystem::path& folder : plan.options.adapters) {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<FileFingerprint> adapter, FingerprintAdapter(folder));
     Add(kInitKey, adapter, inputs);
+  }
+  if (plan.checkpoint) {  // whose manifest has the hashes of its files
+    FTUNE_ASSIGN_OR_RETURN(const MappedFile manifest, MappedFile::Open(*plan.checkpoint / kManifestName));
+    inputs.push_back({kInitKey, Absolute(manifest.path().string()), Bytes(std::ssize(manifest.bytes())),
+                      Xxh3Of(manifest.text())});
   }
   return inputs;
 }

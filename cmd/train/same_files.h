@@ -24,7 +24,7 @@ struct SharedInput {
 // Whether it is what was made from the files of a key, which stand before it.
 bool IsSamples(const SharedInput& input);
 
-// The model, and the adapter it goes on from.
+// The model, and the adapter or checkpoint it goes on from.
 absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const ModelPlan& plan);
 // A schedule's file, the samples, and what they were made from.
 std::vector<SharedInput> DataInputs(const RunData& data, const ScheduleSource& schedule);

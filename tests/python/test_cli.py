@@ -31,7 +31,7 @@ def test_run_folder(case):
     assert answer["steps"] == 3 and answer["exit"] == 0 and answer["run"] == "out", answer
     log = case.log()
     events = [line["event"] for line in log]
-    assert events == ["start", "eval", "train", "train", "eval", "train", "eval", "save", "end"], events
+    assert events == ["start", "eval", "train", "train", "eval", "train", "eval", "save", "save", "end"], events
     train = [line for line in log if line["event"] == "train"]
     keys = {"event", "time", "step", "attempt", "loss", "lr", "grad_norm", "epoch", "tokens", "trained_tokens",
             "tokens_per_second", "flops_per_second", "step_seconds", "data_wait_seconds", "memory"}
@@ -110,12 +110,12 @@ def test_interrupted(case):
         process.send_signal(number)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 75, (process.returncode, said[-2000:])
-        assert f"stopped by {number.name}" in said and f"model.init_from={out}/adapter" in said, said[-2000:]
+        assert f"stopped by {number.name}" in said and f"ftune resume {out}" in said, said[-2000:]
         end = case.log(out)[-1]
         assert end["event"] == "end" and end["exit"] == 75
         trained = [line for line in case.log(out) if line["event"] == "train"]
         assert end["steps"] == trained[-1]["step"] >= 3
-    done = case.run("train", recipe, f"model.init_from={out}/adapter", "output_dir=on", "--json")
+    done = case.run("train", recipe, f"model.init_from={out}", "output_dir=on", "--json")
     assert done.returncode == 0, done.stderr
     first = [line for line in case.log("on") if line["event"] == "train"][0]["loss"]
     assert first < trained[0]["loss"], (first, trained[0]["loss"])
@@ -382,7 +382,7 @@ def test_wrong_adapters(case):
                            ("adapter.rank_pattern={q_proj: 2}", "rank_pattern"),
                            ("adapter.modules_to_save=[lm_head]", "modules_to_save")):
         case.fails(2, "train", recipe, "model.init_from=out", override, "output_dir=o2",
-                   says=[f"adapter.{says}", "adapter_config.json"])
+                   says=[f"adapter.{says}", "manifest.json"])
     # Another model: the adapter says which it is for.
     case.fails(4, "generate", TINY.parent / "llama", "--adapter", adapter, "--prompt", "x", says=[str(TINY)])
     case.fails(2, "export", TINY, "--adapter", adapter, "--out", "merged", says=["--merge"])

@@ -401,7 +401,7 @@ def test_reader(case):
         run.process.send_signal(signal.SIGTERM)
         assert run.process.wait(timeout=60) == 75
         run.check_nothing_left()
-        assert (run.folder / "adapter").is_dir()
+        assert list((run.folder / "checkpoints").glob("step-*/manifest.json"))
         if not more:
             rank_log = (run.folder / "ranks" / "attempt-1" / "rank-0.log").read_text()
             assert rank_log.count("nobody reads standard error any more") == 1, rank_log[-500:]
@@ -420,7 +420,7 @@ def test_terminal(case):
         pass
     os.close(reader)
     assert run.process.wait(timeout=60) == 0
-    assert shown.count(b"\r\x1b[Kstep ") == 2 and b"step 1/3" in shown and shown.count(b"\x1b[Kdone:") == 1, shown
+    assert shown.count(b"\r\x1b[Kstep ") == 2 and b"step 1/3" in shown and shown.count(b"\x1b[Ksaved ") == shown.count(b"\ndone:") == 1, shown
     lines = (run.folder / "ranks" / "attempt-1" / "rank-0.log").read_bytes().splitlines()
     assert sum(line.startswith(b"step ") for line in lines) == 3 and not any(b"\x1b" in line for line in lines), lines
     assert run.process.stdout.read() == "out/adapter\n"
@@ -495,7 +495,7 @@ def test_signals(case):
     run = Run(case, *long_recipe(case))
     run.wait_for_steps()
     run.process.send_signal(signal.SIGTERM)
-    out, err = run.end(75, says=["stopped by SIGTERM", "out/adapter"])
+    out, err = run.end(75, says=["stopped by SIGTERM", "ftune resume out", "out/checkpoints/step-"])
     assert err.count("stopping after this microbatch") == 1, err
     end = case.log()[-1]
     assert end["event"] == "end" and end["exit"] == 75, end
@@ -522,7 +522,7 @@ def test_signals(case):
               f"train.early_stopping_patience={LONG}")
     run.wait_for_steps(5)
     run.process.send_signal(signal.SIGTERM)
-    run.end(75, says=["stopped; the result is that of step", "out/model"])
+    run.end(75, says=["stopped; the result is that of step", "ftune resume out"])
 
 
 def test_errors(case):

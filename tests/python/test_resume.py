@@ -80,6 +80,9 @@ def check_bit_equal(case, name, *options, adapter=False):
     expected, found = facts(case, "kept"), facts(case, "whole")
     assert ("train", STEPS) in expected and expected == found, (name, expected, found)
     assert result(case, "kept").read_bytes() == result(case, "whole").read_bytes(), name
+    states = [json.loads((case.folder / run / "checkpoints" / f"step-{STEPS:08}" / "manifest.json").read_text())["state"]
+              for run in ("kept", "whole")]
+    assert states[0] == states[1], (name, states)
     for file in ("values", "optimizer"):
         for shard in (case.folder / "kept" / "checkpoints" / f"step-{STEPS:08}").glob(f"{file}-*"):
             other = case.folder / "whole" / "checkpoints" / shard.parent.name / shard.name

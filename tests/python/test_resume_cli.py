@@ -194,7 +194,7 @@ def test_torn_log(case):
 def test_left_overs(case):
     begun(case)
     out = case.folder / "out"
-    left = [out / ".incomplete", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    left = [out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "x").write_text("x")
@@ -215,6 +215,107 @@ def test_attempts(case):
     assert [line["attempt"] for line in case.log() if line["event"] == "start"] == [1, 7]
     assert (case.folder / "out" / "ranks" / "attempt-7" / "rank-1.log").exists()
     assert (case.folder / "out" / "ranks" / "attempt-6").exists()
+    # What was derived for the ranks stays derived.
+    text = (case.folder / "out" / "recipe.yaml").read_text()
+    assert re.search("\n  kind: local  # from auto\n(.*\n)*  threads: \\d+  # from auto\n", text), text
+
+
+def steps(case):
+    return sorted(path.name for path in (case.folder / "out" / "checkpoints").iterdir())
+
+
+def saved(case, **options):
+    """A run with checkpoints of steps 2, 3 and 4."""
+    recipe = case.recipe("checkpoint: {save_steps: 1, keep_last: 3}\n", **options)
+    good(case.run("train", recipe, "output_dir=out", "train.max_steps=4", "--quiet"))
+    assert steps(case) == ["step-00000002", "step-00000003", "step-00000004"]
+    return recipe
+
+
+def flip(path, at=-1):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_step(case):
+    """Back to an earlier checkpoint: what came after it is set aside, and trained again to the same losses."""
+    saved(case)
+    done = good(case.run("resume", "out", "--step", "2"))
+    assert "attempt 2 goes on from step 2: out/checkpoints/step-00000002" in done.stderr, done.stderr
+    assert "set aside as superseded-2-step-…: 3, 4" in done.stderr, done.stderr
+    assert steps(case) == ["step-00000002", "step-00000003", "step-00000004", "superseded-2-step-00000003", "superseded-2-step-00000004"]
+    log = case.log()
+    assert losses(log, 2) == losses(log, 1)[2:]
+    start = [line for line in log if line["event"] == "start"][-1]
+    assert start["resumed_from"] == start["step"] == 2, start
+    case.fails(2, "resume", "out", "--step", "7", says=["--step", "found 7", "there are: 4, 3, 2"])
+    # Nothing that could not be loaded is a reason to set others aside.
+    case.fails(2, "resume", "out", "--step", "2", "adapter.lora_r=8", says=["adapter.lora_r"])
+    assert "step-00000004" in steps(case)
+
+
+def test_damaged(case):
+    """The one before is taken, with one warning that names the file; where none is left it is an error, not step 0."""
+    saved(case)
+    checkpoints = case.folder / "out" / "checkpoints"
+    shard = next((checkpoints / "step-00000004").glob("*.safetensors"))
+    flip(shard)
+    done = good(case.run("resume", "out", "parallel.data=2"))
+    assert done.stderr.count("warning: the checkpoint of step 4 is damaged and passed over") == 1, done.stderr
+    assert shard.name in done.stderr and "goes on from step 3" in done.stderr, done.stderr
+    assert "superseded-2-step-00000004" in steps(case) and "step-00000004" in steps(case)
+    done = good(case.run("resume", "out"))
+    assert "warning" not in done.stderr and "goes on from step 4" in done.stderr, done.stderr
+    for folder in checkpoints.glob("step-*"):
+        flip(next(folder.glob("*.safetensors")))
+    case.fails(4, "resume", "out", says=["no checkpoint of this run is whole", "step 4", "step 3"])
+    case.fails(4, "resume", "out", "--step", "4", says=["step-00000004", "damaged"])
+
+
+def test_of_another_run(case):
+    """Checkpoints, weights and data of another run are not gone on from."""
+    saved(case)
+    out = case.folder / "out"
+    newest = out / "checkpoints" / "step-00000004" / "manifest.json"
+    text = newest.read_text()
+
+    def edit(change):
+        manifest = json.loads(text)
+        del manifest["xxh3"]  # edited on purpose
+        change(manifest)
+        newest.write_text(json.dumps(manifest))
+
+    edit(lambda m: m.update(version=2))
+    case.fails(4, "resume", "out", says=["manifest.json", "version", "newer ftune"])
+    edit(lambda m: m.update(seed=43))
+    case.fails(4, "resume", "out", says=["this checkpoint is of another run", "train.seed", "found 43", "expected 42"])
+    edit(lambda m: m.update(recipe=m["recipe"].replace("lora_r: 4", "lora_r: 8")))
+    case.fails(4, "resume", "out", says=["this checkpoint is of another run", "adapter.lora_r", "found 8", "expected 4"])
+    edit(lambda m: m.update(model="0" * 16))
+    case.fails(4, "resume", "out", says=["a run of another model", "0" * 16, json.loads(text)["model"]])
+    newest.write_text(text)
+    # What the run's data holds is told from its samples: a file that gives the same ones may have been written anew.
+    chats = case.folder / "chats.jsonl"
+    rows = chats.read_text()
+    chats.write_text(rows + "\n")
+    good(case.run("resume", "out", "--quiet"))
+    chats.write_text(rows.replace("It is 4.", "It is 5."))
+    case.fails(4, "resume", "out", says=["data.train", "something else than when the run began", "chats.jsonl"])
+    chats.write_text(rows)
+    (out / "inputs.json").write_text("{")
+    case.fails(4, "resume", "out", says=["inputs.json"])
+
+
+def test_another_model(case):
+    model = case.folder / "model"
+    shutil.copytree(TINY, model)
+    saved(case, model="model")
+    weights = model / "model.safetensors"
+    flip(weights)
+    case.fails(4, "resume", "out", says=["model.path", "something else than when the run began", "model.safetensors"])
+    flip(weights)
+    good(case.run("resume", "out", "--quiet"))
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

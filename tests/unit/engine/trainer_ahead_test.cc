@@ -32,6 +32,26 @@ class Recorder final : public TrainObserver {
   std::vector<SkipReport> skips;
 };
 
+// What is saved, which one rank alone asks for.
+class Saver final : public TrainCheckpoints {
+ public:
+  Saver(const TinyTrainer& trainer, int64_t at) : trainer_(trainer), at_(at) {}
+  bool Wanted(int64_t step) override { return step == at_; }
+  bool WantsBest() const override { return false; }
+  absl::Status Save(const TrainerState& state) override {
+    states.push_back(state);
+    bits.push_back(BitsOf(trainer_));
+    return absl::OkStatus();
+  }
+
+  std::vector<TrainerState> states;
+  std::vector<Bits> bits;
+
+ private:
+  const TinyTrainer& trainer_;
+  int64_t at_;
+};
+
 // The packs of a run that ends after so many steps.
 class ShortSource final : public BatchSource {
  public:
@@ -56,12 +76,15 @@ struct LoopRun {
   double learning_rate = 0.01;
   int64_t steps = 6;         // of the run
   int64_t data_steps = 100;  // that there is data for
+  int64_t save_at = 0;       // step behind which rank 2 wants to save; 0: none
   int64_t stop_after = 0;    // reports of rank 1, which is to stop then; 0: never
 };
 
 struct LoopResult {
   Recorder seen;
   absl::StatusOr<TrainSummary> summary = TrainSummary();
+  std::vector<TrainerState> saved_states;
+  std::vector<Bits> saved;
   Bits end;
 };
 
@@ -76,17 +99,21 @@ std::vector<LoopResult> RunLoop(const LoopRun& run) {
     made.step.reset();
     ShortSource batches(run.point, mesh.Coordinate(MeshAxis::kData), run.data_steps);
     LoopResult& own = ranks[mesh.rank()];
+    Saver saver(made, mesh.rank() == 2 ? run.save_at : 0);
     Trainer trainer(*backend, Stream(), *made.model, *made.optimizer, batches, nullptr,
                     {.step = options.step,
                      .learning_rate = {.schedule = LrSchedule::kLinear,
                                        .peak = run.learning_rate,
-                                       .total_steps = run.steps}},
+                                       .total_steps = run.steps},
+                     .checkpoints = &saver},
                     own.seen, made.shards.get(), made.pipeline.get());
     CHECK(trainer.why_barrier().empty() == !options.step.max_grad_norm);
     own.summary = trainer.Run([&] {
       return run.stop_after > 0 && mesh.rank() == 1 &&
              static_cast<int64_t>(own.seen.order.size()) >= run.stop_after;
     });
+    own.saved_states = saver.states;
+    own.saved = saver.bits;
     own.end = BitsOf(made);
   });
   return ranks;
@@ -152,6 +179,30 @@ std::vector<LoopResult> CheckLoop(const LoopRun& run) {
 TEST_CASE("every step is reported once and in order, with its own numbers") {
   for (const LoopResult& rank : CheckLoop({})) {
     CHECK(rank.seen.order == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
+  }
+}
+
+TEST_CASE("what is saved behind a step is that step's, though one rank alone asks for it") {
+  for (const bool scaled : {false, true}) {
+    LoopRun run = {.save_at = 3};
+    if (scaled) {
+      run.options.trainable_dtype = DType::kF16;
+      run.options.step.loss_scaler = LossScalerOptions{.initial = 1024.0, .growth_interval = 1};
+    }
+    const std::vector<LoopResult> got = CheckLoop(run), want = RunLoop(Waiting(run));
+    for (size_t rank = 0; rank < got.size(); ++rank) {
+      CAPTURE(rank);
+      CHECK(got[rank].saved == want[rank].saved);
+      REQUIRE(got[rank].saved_states.size() == 1);
+      REQUIRE(want[rank].saved_states.size() == 1);
+      const TrainerState &a = got[rank].saved_states[0], &b = want[rank].saved_states[0];
+      CHECK(a.position.step == 3);
+      CHECK(b.position.step == 3);
+      CHECK(a.updates == b.updates);
+      CHECK(a.loss == b.loss);
+      REQUIRE(a.loss_scale.has_value() == scaled);
+      if (scaled) CHECK(a.loss_scale->scale == b.loss_scale->scale);
+    }
   }
 }
 

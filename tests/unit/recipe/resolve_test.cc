@@ -376,11 +376,10 @@ TEST_CASE("what this version does not have is refused by name") {
         "dir/my.run.yaml:3: error: parallel.context: this version of ftune does not have this value; found "
         "2, expected 1; use parallel.data, parallel.tensor or parallel.pipeline");
   for (const std::string text :
-       {"memory: {offload: parameters}", "parallel: {context: 2}", "checkpoint: {save_steps: 5}",
-        "checkpoint: {saves_per_epoch: 5}", "checkpoint: {keep_last: 5}", "checkpoint: {stop_after: 5m}",
-        "checkpoint: {async: false}", "launch: {kind: ssh}", "launch: {kind: slurm}", "launch: {hosts: [a]}",
-        "launch: {hostfile: a}", "launch: {device: cuda}", "launch: {max_restarts: 2}",
-        "launch: {slurm: {nodes: 2}}", "log: {tensorboard: true}", "log: {hook: a}"}) {
+       {"memory: {offload: parameters}", "parallel: {context: 2}", "launch: {kind: ssh}",
+        "launch: {kind: slurm}", "launch: {hosts: [a]}", "launch: {hostfile: a}", "launch: {device: cuda}",
+        "launch: {max_restarts: 2}", "launch: {slurm: {nodes: 2}}", "log: {tensorboard: true}",
+        "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
     const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + text, "r.yaml");

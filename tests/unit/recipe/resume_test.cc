@@ -252,6 +252,15 @@ TEST_CASE("ranks that a launcher has started") {
   CHECK(Has(Refusal(Written(""), {"parallel.data=3"}), "a multiple of micro_batch_size 1 × parallel.data 3"));
 }
 
+TEST_CASE("sizes that are far too large") {
+  const std::string written = Written("");
+  CHECK(Has(Refusal(written, {"parallel.data=1000000", "parallel.tensor=1000000", "parallel.pipeline=1000000",
+                              "parallel.context=1000000"}),
+            "at most 1000000 ranks"));
+  CHECK(Has(Refusal(written, {"train.micro_batch_size=1000000000", "parallel.data=1000000"}),
+            "too large a batch"));
+}
+
 TEST_CASE("what another mesh gives no meaning to gives way, unless it is asked for") {
   const std::string staged = Written(
       "parallel: {pipeline: 4, schedule: interleaved, virtual_stages: 2, stages: [1, 2, 3, 4, 5, 6, 7, "
@@ -276,9 +285,10 @@ TEST_CASE("what another mesh gives no meaning to gives way, unless it is asked f
 }
 
 TEST_CASE("values that may change") {
-  const Recipe recipe = Resumed(Written("optimizer: {learning_rate: 1e-3}\n"),
-                                {"optimizer.learning_rate=auto", "optimizer.warmup_steps=7", "train.max_steps=9"})
-                            .recipe;
+  const Recipe recipe =
+      Resumed(Written("optimizer: {learning_rate: 1e-3}\n"),
+              {"optimizer.learning_rate=auto", "optimizer.warmup_steps=7", "train.max_steps=9"})
+          .recipe;
   CHECK(recipe.optimizer.learning_rate == 2e-5);
   CHECK_FALSE(recipe.optimizer.warmup_ratio.has_value());
   CHECK(recipe.train.max_steps == 9);
@@ -361,7 +371,8 @@ TEST_CASE("what was found out later is kept: a sequence length that the model ha
   CHECK(Resumed(written, {}).recipe.data.sequence_len == 512);
   CHECK(ToYaml(Resumed(written, {})).find("sequence_len: 512  # from 2048") != std::string::npos);
   const absl::StatusOr<LoadedRecipe> run = LoadRunRecipe(written, kFile);
-  LoadedRecipe given = *LoadRecipeText(std::string(kMinimal) + "max_length: 2048\ntrain: {seed: 3}\n", "r.yaml");
+  LoadedRecipe given =
+      *LoadRecipeText(std::string(kMinimal) + "max_length: 2048\ntrain: {seed: 3}\n", "r.yaml");
   REQUIRE(FollowRun(given, *run, kHere).ok());
   CHECK(given.recipe.data.sequence_len == 512);
 }

@@ -120,8 +120,14 @@ Recipe Full() {
                 .compression_ratio = 0.25};
   r.memory = {.activation_checkpointing = {.kind = ActivationCheckpointing::Kind::kEveryNth, .every_nth = 2},
               .offload = Offload::kParameters};
-  r.checkpoint = {
-      .save_steps = {}, .saves_per_epoch = 0.5, .keep_last = 1, .async = false, .stop_after = 14100.25};
+  r.checkpoint = {.save_steps = {},
+                  .saves_per_epoch = 0.5,
+                  .keep_last = 1,
+                  .keep_best = true,
+                  .keep_every = 100,
+                  .async = false,
+                  .when_busy = WhenBusy::kSkip,
+                  .stop_after = 14100.25};
   r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'", .trace_step = 3};
   r.launch = {.kind = LaunchKind::kSlurm,
               .device = DeviceKind::kCuda,
