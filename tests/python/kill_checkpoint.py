@@ -48,6 +48,7 @@ PHASES = {
 }
 ALL, RANK, LAUNCHER, PAUSE, STAND_STILL = "all", "a rank", "the launcher", "paused", "stopped for good"
 LONG = 60  # seconds, after which something hangs
+SHORT = 2  # seconds that ranks may live without their launcher: less than a run takes
 
 
 def processes_of(token):
@@ -116,8 +117,9 @@ class Moments:
                     yield "removing"
             elif name.startswith("step-") and what == inotify.MOVED_TO:
                 self.newest = max(self.newest, int(name.removeprefix("step-")))
+                notify.watch(path)  # if it were removed under its name
                 yield "renamed"
-        elif folder.name.startswith(".removing-"):
+        elif folder.name.startswith((".removing-", "step-")):
             if what == inotify.DELETE:
                 yield "deleting"
         elif name.endswith(".safetensors"):
@@ -252,12 +254,12 @@ class Life:
             code = self.process.wait(LONG)
         except subprocess.TimeoutExpired:
             code = None
-        end = time.monotonic() + LONG
+        end = time.monotonic() + SHORT
         while left := processes_of(self.token):
             if code is None or time.monotonic() > end:
                 for pid in left:
                     send(pid, signal.SIGKILL)
-                raise AssertionError(f"left after {LONG} s: {left}, exit {code}: {self.said.read_text()}")
+                raise AssertionError(f"these are left: {left}, exit {code}: {self.said.read_text()}")
             time.sleep(0.02)
         return code
 
@@ -406,10 +408,11 @@ def main():
                 whom = draw_whom(test.random, mesh)
                 if not life.disturb(phase, whom):
                     missed += 1
+                    phase = next(phases)
                     break
                 whoms[life.whom] += 1
                 if life.whom != PAUSE:
-                    kills += 1
+                    kills += life.whom != STAND_STILL
                     counts[phase] += 1
                     states[phase][life.state] += 1
                     phase = next(phases)
@@ -423,6 +426,8 @@ def main():
         shutil.rmtree(life.out)
         print(f"{kills} kills, {lives} runs, {time.monotonic() - begin:.0f} s", flush=True)
     report(counts, states, whoms)
+    never = [phase for phase in PHASES if not counts[phase]]
+    assert kills < 2 * len(PHASES) or not never, f"moments that never came: {never}"
     print(f"{kills} kills of {lives} runs (seed {seed}; {missed} moments did not come before the end): no complete checkpoint "
           "was lost or damaged, and each run's log, checkpoints and result are byte-equal to those of an undisturbed one")
 
