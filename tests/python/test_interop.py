@@ -338,7 +338,7 @@ def test_loraplus(case):
 
 
 def test_go_on(case):
-    """What an adapter of peft's is, is kept where the recipe does not say; also from a run's folder."""
+    """What an adapter of peft's is, is kept where the recipe does not say; also of one that a run has made."""
     for name, config in (("patterns", dict(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"],
                                            rank_pattern={"q_proj": 2}, alpha_pattern={"1.mlp.up_proj": 9})),
                          ("dora", dict(r=3, use_dora=True, use_rslora=True, target_modules="all-linear")),
@@ -352,7 +352,7 @@ def test_go_on(case):
                              model={"path": str(TINY), "init_from": str(source)},
                              optimizer={"name": "sgd", "learning_rate": 1e-30, "lr_scheduler": "constant",
                                         "warmup_steps": 0})
-            source = run  # a run stands for its result
+            source = run / "adapter"
         want = load_file(adapter / "adapter_model.safetensors")
         got = load_file(run / "adapter" / "adapter_model.safetensors")
         missing = {n for n in want if "base_layer" not in n} - got.keys()
