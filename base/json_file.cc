@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
@@ -17,9 +18,28 @@ using nlohmann::json;
 constexpr int kMaxDepth = 256;
 
 // nlohmann's messages begin with "[json.exception.parse_error.101] parse error at line 1, column 2: ".
+// A parser's words end with what it read last, which may be very long, and of any bytes.
+std::string Shortened(std::string_view text) {
+  constexpr size_t kMost = 200;
+  const bool cut = text.size() > kMost;
+  text = text.substr(0, kMost);
+  // Not within a character.
+  while (cut && !text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0) text.remove_suffix(1);
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      StrAppend(shown, absl::StrFormat("\\x%02x", byte));
+    } else {
+      shown += c;
+    }
+  }
+  return cut ? shown + "…" : shown;
+}
+
 std::string WithoutPrefix(std::string_view what) {
   const size_t end = what.find(": ");
-  return std::string(end == std::string_view::npos ? what : what.substr(end + 2));
+  return Shortened(end == std::string_view::npos ? what : what.substr(end + 2));
 }
 
 // Watches a parse for what nlohmann accepts but we do not.

@@ -56,7 +56,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   const int64_t length = std::min(options.sequence_len, files.config.LongestText());
   FTUNE_ASSIGN_OR_RETURN(
       ModelSession session,
-      OpenSession(source.model, {.max_length = length, .adapters = source.adapters}, options.quantize));
+      OpenSession(source.model,
+                  {.max_length = length, .adapters = source.adapters, .trained = source.trained},
+                  options.quantize));
 
   std::unique_ptr<ChatTemplate> chat_template;
   TemplateText text;

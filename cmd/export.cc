@@ -16,12 +16,14 @@
 #include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/command.h"
 #include "cmd/export_checks.h"
+#include "cmd/export_target.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/units.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/save_result.h"
+#include "cmd/train/run_inputs.h"
 #include "engine/format/gguf_output.h"
 #include "engine/format/hf_writer.h"
 #include "engine/format/model_tensors.h"
@@ -40,6 +42,7 @@ struct Options {
   std::string dtype = "auto";
   std::string shard_size = "5GB";
   bool merge = false;
+  bool force = false;
 };
 
 enum class FormatKind { kHf, kPeft, kGguf };
@@ -138,6 +141,20 @@ absl::Status CheckAdapters(const Options& options, const Format& format, size_t 
                              "peft for the adapter itself"});
 }
 
+// Others open an adapter with the model that it names.
+absl::Status CheckPeftBase(const Options& options, const Format& format,
+                           const std::optional<std::filesystem::path>& checkpoint) {
+  if (format.kind != FormatKind::kPeft || !checkpoint) return absl::OkStatus();
+  return DataError({.file = options.source,
+                    .key = "--format",
+                    .message = StrCat("the adapter was trained on the weights of the checkpoint ",
+                                      checkpoint->string(), ", which no model's folder has"),
+                    .found = "peft",
+                    .expected = "hf or gguf, with --merge",
+                    .hint = "an adapter for others needs a base that they can load: export that checkpoint, "
+                            "and train on the result"});
+}
+
 // A run stands for what it made, where it has made something, or for its newest checkpoint.
 bool IsOfCheckpoint(const Options& options) {
   const RunPaths run(options.source);
@@ -166,7 +183,15 @@ absl::StatusOr<Source> OpenCheckpoint(const Options& options, const Format& form
   source.adapters = source.session().loaded.lora ? 1 : 0;
   source.step = found->step;
   FTUNE_RETURN_IF_ERROR(CheckAdapters(options, format, source.adapters));
+  FTUNE_RETURN_IF_ERROR(CheckPeftBase(options, format, source.checkpoint->base_checkpoint));
   return source;
+}
+
+// The base of a run's adapter must be what it was trained on.
+absl::Status CheckBase(const RunModel& run) {
+  const RunPaths of_run(run.adapters.front().parent_path());
+  if (!HasRun(of_run) || run.adapters.front() != of_run.adapter()) return absl::OkStatus();
+  return CheckModelInputs(run.model, run.base_checkpoint, of_run.inputs());
 }
 
 absl::StatusOr<Source> Open(const Options& options, const Format& format, const HubReporter& reporter) {
@@ -175,13 +200,17 @@ absl::StatusOr<Source> Open(const Options& options, const Format& format, const 
   Source source;
   source.adapters = run.adapters.size();
   FTUNE_RETURN_IF_ERROR(CheckAdapters(options, format, source.adapters));
+  FTUNE_RETURN_IF_ERROR(CheckPeftBase(options, format, run.base_checkpoint));
+  if (!run.adapters.empty()) FTUNE_RETURN_IF_ERROR(CheckBase(run));
   run.adapters.insert(run.adapters.end(), options.adapters.begin(), options.adapters.end());
   source.adapters = run.adapters.size();
   const bool several = run.adapters.size() > 1;  // which are merged in memory, one after the other
-  FTUNE_ASSIGN_OR_RETURN(
-      source.own,
-      OpenSession(run.model, {.adapters = run.adapters, .streamed = !several, .for_merging = options.merge},
-                  options.quantize));
+  FTUNE_ASSIGN_OR_RETURN(source.own, OpenSession(run.model,
+                                                 {.adapters = run.adapters,
+                                                  .trained = run.trained,
+                                                  .streamed = !several,
+                                                  .for_merging = options.merge},
+                                                 options.quantize));
   return source;
 }
 
@@ -227,6 +256,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
                        .expected = "a size such as 5GB or 500MB"});
   }
   FTUNE_RETURN_IF_ERROR(CheckOptions(options, *format));
+  FTUNE_RETURN_IF_ERROR(CheckExportTarget(options.out, format->kind == FormatKind::kGguf, options.force));
   FTUNE_ASSIGN_OR_RETURN(Source source, Open(options, *format, HubProgress(invocation.verbosity())));
   FTUNE_ASSIGN_OR_RETURN(const DType dtype, OutputType(options, *format, source));
   ModelSession& session = source.session();
@@ -234,7 +264,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(ModelSession written, Reopen(options, *format, source, session.loaded.files));
   const std::vector<std::string> prompts =
       source.checkpoint ? source.checkpoint->recipe.train.sample_prompts : std::vector<std::string>();
-  FTUNE_ASSIGN_OR_RETURN(const double difference, MaxLogitDifference(session, written, prompts, options.out));
+  FTUNE_ASSIGN_OR_RETURN(const double difference,
+                         MaxLogitDifference(session, written, prompts, dtype, options.out));
 
   CommandResult result{.json = {{"path", options.out}, {"max_logit_diff", difference}}};
   if (source.step) result.json["step"] = *source.step;
@@ -277,6 +308,7 @@ void AddExport(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->add_option("--shard-size", options->shard_size, "Of the safetensors files (5GB, 500MB …)")
       ->capture_default_str();
+  command->add_flag("--force", options->force, "Write into a folder that has files already");
   command->add_flag("--merge", options->merge, "Merge the adapter into the base");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };

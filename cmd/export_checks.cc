@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/train/generate.h"
@@ -18,6 +19,8 @@ constexpr const char* kProbes[] = {
     " Grüße aus Zürich – 東京は晴れ。 Привет, мир! 🙂👍🏽"};
 // Of the text that models are compared on, so that their logits fit into memory.
 constexpr size_t kMostTokens = 512;
+// Of f32, in parts of the largest logit: sums in another order are far below.
+constexpr double kMostApart = 1e-2;
 
 absl::StatusOr<std::vector<float>> LogitsOf(ModelSession& session, const std::vector<int32_t>& ids) {
   std::vector<float> logits = AllLogits(*session.backend, Stream(), *session.loaded.model, ids);
@@ -43,7 +46,7 @@ absl::Status CheckTokenizer(const Tokenizer& own, const std::filesystem::path& w
 }
 
 absl::StatusOr<double> MaxLogitDifference(ModelSession& source, ModelSession& written,
-                                          const std::vector<std::string>& prompts,
+                                          const std::vector<std::string>& prompts, DType dtype,
                                           const std::filesystem::path& path) {
   std::string text = kProbes[0];
   for (const std::string& prompt : prompts) StrAppend(text, prompt, "\n");
@@ -54,7 +57,7 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& source, ModelSession& wr
   ids.resize(std::min({ids.size(), static_cast<size_t>(config.LongestText()), kMostTokens}));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<float> want, LogitsOf(source, ids));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<float> got, LogitsOf(written, ids));
-  double worst = 0.0;
+  double worst = 0.0, largest = 0.0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double difference = std::abs(static_cast<double>(got[i]) - want[i]);
     if (!std::isfinite(difference)) {
@@ -65,6 +68,15 @@ absl::StatusOr<double> MaxLogitDifference(ModelSession& source, ModelSession& wr
            .hint = "a weight is too large for --dtype fp16, or the source is broken: try --dtype bf16"});
     }
     worst = std::max(worst, difference);
+    largest = std::max(largest, static_cast<double>(std::abs(want[i])));
+  }
+  if (dtype == DType::kF32 && worst > kMostApart * largest) {
+    return DataError(
+        {.file = path.string(),
+         .message = "what was written computes something else than what was exported",
+         .found = absl::StrFormat("logits that are up to %.3g apart", worst),
+         .expected = absl::StrFormat("at most %.3g, of logits up to %.3g", kMostApart * largest, largest),
+         .hint = "it is of no use and can be removed"});
   }
   return worst;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 #include "cmd/model_session.h"
 
 namespace ftune {
@@ -16,9 +17,10 @@ namespace ftune {
 absl::Status CheckTokenizer(const Tokenizer& own, const std::filesystem::path& written);
 
 // The largest difference between the logits of what was exported and of what was written at `path`, at all
-// positions of some text and of `prompts`. An error where one is not finite.
+// positions of some text and of `prompts`. An error where one is not finite, and where what was written as
+// `dtype` cannot be apart by rounding alone: another model.
 absl::StatusOr<double> MaxLogitDifference(ModelSession& source, ModelSession& written,
-                                          const std::vector<std::string>& prompts,
+                                          const std::vector<std::string>& prompts, DType dtype,
                                           const std::filesystem::path& path);
 
 }  // namespace ftune

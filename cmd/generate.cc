@@ -108,8 +108,9 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
   FTUNE_ASSIGN_OR_RETURN(RunModel source,
                          FindRunModel(options.model, "", HubProgress(invocation.verbosity())));
   source.adapters.insert(source.adapters.end(), options.adapters.begin(), options.adapters.end());
-  FTUNE_ASSIGN_OR_RETURN(ModelSession session,
-                         OpenSession(source.model, {.adapters = source.adapters}, options.quantize));
+  FTUNE_ASSIGN_OR_RETURN(
+      ModelSession session,
+      OpenSession(source.model, {.adapters = source.adapters, .trained = source.trained}, options.quantize));
   const ModelConfig& config = session.loaded.files.config;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptIds(options, *session.tokenizer));
 

@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/base_checkpoint.h"
+#include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/report/run_log.h"
 #include "engine/checkpoint/checkpoint_folder.h"
@@ -83,6 +85,12 @@ absl::StatusOr<int> NextAttempt(const RunPaths& paths) {
     }
   }
   return last + 1;
+}
+
+// Also of one that is gone.
+bool IsCheckpointName(const fs::path& folder) {
+  if (folder.empty()) return false;
+  return IsCheckpoint(folder) || (!Exists(folder) && StepOfName(folder.filename().string()));
 }
 
 }  // namespace
@@ -211,14 +219,27 @@ absl::StatusOr<RunModel> FindRunModel(const std::string& named, const std::strin
   if (!Exists(folder / "adapter_config.json")) return RunModel{source, {}};
 
   PeftConfig config{.base_model = base};
-  if (base.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(config, ReadPeftConfig(folder));
+  // What an adapter was trained on is known by its own file, also where `base` says where that is now.
+  absl::StatusOr<PeftConfig> own = ReadPeftConfig(folder);
+  if (base.empty() && !own.ok()) return own.status();
+  if (base.empty()) config = *own;
+  std::optional<fs::path> checkpoint;
+  for (const std::string& name : {base, own.ok() ? own->base_model : ""}) {
+    if (!checkpoint && IsCheckpointName(name)) checkpoint = name;
+  }
+  CheckpointBase under;
+  if (checkpoint) {
+    FTUNE_ASSIGN_OR_RETURN(under, OpenCheckpointBase(*checkpoint, (folder / "adapter_config.json").string()));
+    if (base.empty() || *checkpoint == base) {
+      config.base_model = under.model;
+      config.base_revision = under.revision.value_or("");
+    }
   }
   std::optional<std::string> revision;
   if (!config.base_revision.empty()) revision = config.base_revision;
   FTUNE_ASSIGN_OR_RETURN(const ResolvedModel model,
                          ResolveModelPath(config.base_model, revision, ModelParts::kAll, reporter));
-  const RunModel found{model.path, {folder}};
+  RunModel found{model.path, {folder}, std::move(checkpoint), std::move(under.trained)};
   if (!Exists(found.model)) {
     return DataError({.file = (folder / "adapter_config.json").string(),
                       .key = "base_model_name_or_path",

@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/hub/hub_reporter.h"
+#include "engine/format/weight_source.h"
 
 namespace ftune {
 
@@ -83,8 +85,13 @@ class RunFolder {
 struct RunModel {
   std::filesystem::path model;                  // the model itself, or the adapter's base
   std::vector<std::filesystem::path> adapters;  // one, or none
+  // Where the base is the model with the weights of a checkpoint: that, and the weights, as LoadModelOptions
+  // has them.
+  std::optional<std::filesystem::path> base_checkpoint = std::nullopt;
+  std::vector<std::shared_ptr<const WeightSource>> trained = {};
 };
-// `source` may be a hub id, and so may `base`, which where not empty replaces the base that an adapter names.
+// `source` may be a hub id, and so may `base`, which where not empty replaces the base that an adapter names;
+// of a base with a checkpoint's weights the model that these are put into.
 absl::StatusOr<RunModel> FindRunModel(const std::string& source, const std::string& base,
                                       const HubReporter& reporter);
 

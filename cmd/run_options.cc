@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/adapter_options.h"
+#include "cmd/base_checkpoint.h"
 #include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/model_session.h"
@@ -151,6 +152,7 @@ absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const Checkp
   // A run's newest checkpoint is another one tomorrow.
   loaded.recipe.model.init_from = checkpoint.folder.string();
   plan.options.trained = {weights};
+  FTUNE_ASSIGN_OR_RETURN(plan.base_checkpoint, BaseCheckpointOf(loaded.recipe));
   if (!HasAdapterValues(*weights)) return absl::OkStatus();
   if (!loaded.recipe.adapter) {
     return NeedsAdapter(loaded, "the checkpoint of an adapter", "the checkpoint of a model");
@@ -161,6 +163,10 @@ absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const Checkp
     return DataError({.file = file,
                       .key = "recipe",
                       .message = "the checkpoint has an adapter's values, and its recipe no adapter"});
+  }
+  if (plan.base_checkpoint) {
+    FTUNE_ASSIGN_OR_RETURN(const CheckpointBase under, OpenCheckpointBase(*plan.base_checkpoint, file));
+    plan.options.trained.insert(plan.options.trained.begin(), under.trained.begin(), under.trained.end());
   }
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
   FTUNE_ASSIGN_OR_RETURN(plan.options.lora,
@@ -189,6 +195,8 @@ absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubRepor
   FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, std::move(peft.lora),
                                                             (folder / "adapter_config.json").string(), base));
   plan.options.adapters = {folder};
+  plan.options.trained = source.trained;
+  plan.base_checkpoint = source.base_checkpoint;
   if (Exists(folder / "tokenizer.json")) plan.tokenizer = folder;
   FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
   return CheckQuantization(loaded, plan.options.quantize, quantize);
@@ -433,6 +441,13 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& r
 
 void NameBase(const Recipe& recipe, const ModelPlan& plan, ModelFiles& files) {
   const ModelSection& model = recipe.model;
+  if (plan.base_checkpoint) {
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::absolute(*plan.base_checkpoint, error);
+    files.name = (error ? *plan.base_checkpoint : absolute).string();
+    files.revision.clear();
+    return;
+  }
   if (plan.model_path != model.here || model.path == model.here) return;
   files.name = model.path;
   files.revision = model.revision.value_or("");

@@ -52,6 +52,8 @@ struct ModelPlan {
   std::string model_path;
   // The checkpoint that model.init_from stands for, if it does: what options.trained has.
   std::optional<std::filesystem::path> checkpoint;
+  // The checkpoint that has the weights of an adapter's base, if it is not `model_path` as it is.
+  std::optional<std::filesystem::path> base_checkpoint;
   // Where its tokenizer is: with the model, or with the adapter that it goes on from.
   std::filesystem::path tokenizer;
   LoadModelOptions options;
@@ -61,7 +63,8 @@ struct ModelPlan {
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter,
                                       ModelParts parts = ModelParts::kAll);
 
-// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere.
+// An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere; or it is the
+// checkpoint with the base's weights: PEFT finds no model there, rather than another one.
 void NameBase(const Recipe& recipe, const ModelPlan& plan, ModelFiles& files);
 
 // What a recipe's model.rope_scaling, which it has, makes of the model's positions.

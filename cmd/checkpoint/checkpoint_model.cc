@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
+#include "cmd/checkpoint/trained_names.h"
 #include "cmd/recipe/resume.h"
 #include "cmd/run_data.h"
 #include "cmd/run_options.h"
@@ -24,6 +26,16 @@ absl::Status HintAtBase(absl::Status status, const Recipe& recipe) {
   StrAppend(detail->hint, detail->hint.empty() ? "" : "; ", "the run's model.path is '", recipe.model.path,
             "': where it is elsewhere now, name it with --base");
   return UserError(static_cast<ExitCode>(ExitCodeOf(status)), *std::move(detail));
+}
+
+// A run that trains the model itself has all that it began with in its checkpoint, but for what is frozen,
+// which CheckBase sees. Of a checkpoint only weights were taken; of a model's folder also the tokenizer, for
+// which the user then answers with --base.
+void DropInitThatIsGone(Recipe& recipe, bool base_given) {
+  const std::optional<std::string>& from = recipe.model.init_from;
+  if (recipe.adapter || !from || Exists(*from)) return;
+  const bool checkpoint = StepOfName(std::filesystem::path(*from).filename().string()).has_value();
+  if (checkpoint || base_given) recipe.model.init_from.reset();
 }
 
 // Where the checkpoint has not all of the model, the rest must be what it was trained with.
@@ -60,6 +72,7 @@ absl::StatusOr<CheckpointModel> OpenCheckpointModel(const CheckpointEntry& check
     loaded.recipe.model.path = options.base;
     loaded.recipe.model.revision.reset();
   }
+  DropInitThatIsGone(loaded.recipe, !options.base.empty());
   absl::StatusOr<ModelPlan> plan = ToModelPlan(loaded, reporter);
   if (!plan.ok()) return HintAtBase(plan.status(), loaded.recipe);
   absl::StatusOr<ModelFiles> files = OpenModel(plan->model_path);
@@ -81,11 +94,13 @@ absl::StatusOr<CheckpointModel> OpenCheckpointModel(const CheckpointEntry& check
   model.session.backend = MakeCpuBackend(CpuCores());
   FTUNE_ASSIGN_OR_RETURN(model.session.loaded,
                          LoadModel(*model.session.backend, Stream(), plan->model_path, load));
+  FTUNE_RETURN_IF_ERROR(CheckHasValues(weights->manifest(), TrainedNames(model.session.loaded, load), file));
   model.session.loaded.files.chat_template = data.own_template;
   NameBase(loaded.recipe, *plan, model.session.loaded.files);
   model.session.tokenizer = std::move(data.tokenizer);
   model.tokenizer_folder = std::move(data.tokenizer_folder);
   model.recipe = std::move(loaded.recipe);
+  model.base_checkpoint = std::move(plan->base_checkpoint);
   return model;
 }
 

@@ -19,6 +19,8 @@ struct CheckpointModel {
   std::optional<ScratchFolder> tokenizer_folder;  // which the session's files name
   ModelSession session;                           // streamed: one block at a time
   Recipe recipe;                                  // of the run, resolved
+  // The checkpoint that has the weights of the adapter's base, if that is not a model as it is.
+  std::optional<std::filesystem::path> base_checkpoint;
 };
 
 struct CheckpointModelOptions {

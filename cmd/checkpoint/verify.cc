@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "cmd/checkpoint/commands.h"
 #include "cmd/checkpoint/find_checkpoint.h"
+#include "cmd/checkpoint/trained_names.h"
 #include "cmd/model_session.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 
@@ -21,7 +22,8 @@ Damage DamageOf(const absl::Status& status) {
 }
 
 // All that is wrong with the files, not only with the first.
-std::vector<Damage> FindDamage(const CheckpointEntry& entry, Progress& progress) {
+std::vector<Damage> FindDamage(const CheckpointEntry& entry, const std::vector<CheckpointEntry>& all,
+                               Progress& progress) {
   const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);  // each tensor's cover too
   if (!manifest.ok()) return {DamageOf(manifest.status())};
   if (manifest->step != entry.step) {
@@ -30,17 +32,25 @@ std::vector<Damage> FindDamage(const CheckpointEntry& entry, Progress& progress)
                                 .found = StrCat(manifest->step),
                                 .expected = StrCat(entry.step, ", as the folder's name says")}))};
   }
+  const absl::Status complete = CheckComplete(*manifest, all, (entry.folder / kManifestName).string());
   const CheckOptions check = {
       .threads = CpuCores(), .on_progress = [&](int64_t done, int64_t total) {
         progress.Passing(StrCat("step ", entry.step, ": ", HumanBytes(done), " of ", HumanBytes(total)));
       }};
-  if (CheckFiles(entry.folder, *manifest, check).ok()) return {};
   std::vector<Damage> found;
+  if (!complete.ok()) found.push_back(DamageOf(complete));
+  if (CheckFiles(entry.folder, *manifest, check).ok()) return found;
   for (const CheckpointFile& file : manifest->files) {
     const absl::Status status = CheckHash(entry.folder, file);
     if (!status.ok()) found.push_back(DamageOf(status));
   }
   return found;
+}
+
+// Damaged files are passed over; at a checkpoint that needs another ftune, or lacks a parameter, a run that
+// is not told where to go on from stops.
+std::string StepOption(const std::vector<CheckpointEntry>& entries, int64_t whole) {
+  return entries.front().step == whole ? "" : StrCat(" --step ", whole);
 }
 
 nlohmann::ordered_json ToJson(const std::vector<Damage>& damage) {
@@ -53,12 +63,15 @@ nlohmann::ordered_json ToJson(const std::vector<Damage>& damage) {
 
 absl::StatusOr<CommandResult> VerifyCheckpoints(const CheckpointOptions& options, Progress& progress) {
   FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints named, ListNamed(options.names.front(), options.step));
+  // With --step too the others of the run tell what there has to be.
+  const absl::StatusOr<NamedCheckpoints> run = ListNamed(options.names.front(), std::nullopt);
+  FTUNE_RETURN_IF_ERROR(run.status());
   CommandResult result;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::optional<int64_t> newest_whole;
   bool damaged = false;
   for (const CheckpointEntry& entry : named.entries) {
-    const std::vector<Damage> damage = FindDamage(entry, progress);
+    const std::vector<Damage> damage = FindDamage(entry, run->entries, progress);
     int64_t bytes = 0, files = 0;
     if (const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder); manifest.ok()) {
       bytes = manifest->bytes();
@@ -86,7 +99,7 @@ absl::StatusOr<CommandResult> VerifyCheckpoints(const CheckpointOptions& options
       StrAppend(result.text, "it cannot be used\n");
     } else if (newest_whole) {
       StrAppend(result.text, "the run can go on from step ", *newest_whole, ": ftune resume ",
-                named.run.string(), "\n");
+                named.run.string(), StepOption(named.entries, *newest_whole), "\n");
     } else if (!options.step) {
       StrAppend(result.text, "none is whole: the run cannot go on\n");
     }

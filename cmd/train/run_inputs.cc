@@ -101,6 +101,33 @@ absl::Status CheckInputs(const std::vector<SharedInput>& inputs, const std::file
   return absl::OkStatus();
 }
 
+absl::Status CheckModelInputs(const std::filesystem::path& model,
+                              const std::optional<std::filesystem::path>& checkpoint,
+                              const std::filesystem::path& path) {
+  if (!Exists(path)) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> all, ReadInputs(path));
+  // The model is model.path, or model.init_from in its place.
+  std::vector<SharedInput> then = OfKey(all, "model.path");
+  const std::vector<SharedInput> init = OfKey(all, "model.init_from");
+  if (then.empty()) then = init;
+  if (then.empty()) return absl::OkStatus();
+  Recipe recipe;
+  recipe.model.here = model.string();
+  ModelPlan plan;
+  plan.model_path = model.string();
+  plan.checkpoint = checkpoint;
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ModelInputs(recipe, plan));
+  std::vector<SharedInput> now = OfKey(inputs, "model.path");
+  for (SharedInput& input : now) input.key = then.front().key;
+  if (!std::equal(now.begin(), now.end(), then.begin(), then.end(), Same)) return Differs(now, then);
+  // An adapter that went on from another one has that one's checkpoint here, not its base's.
+  const std::vector<SharedInput> under = OfKey(inputs, "model.init_from");
+  if (init.size() != 1 || under.size() != 1) return absl::OkStatus();
+  const std::string& named = init.front().place;
+  if (named != under.front().place && Exists(named)) return absl::OkStatus();
+  return Same(under.front(), init.front()) ? absl::OkStatus() : Differs(under, init);
+}
+
 std::string FingerprintOfModel(const std::vector<SharedInput>& inputs) {
   Xxh3Stream hash;
   for (const SharedInput& input : inputs) {

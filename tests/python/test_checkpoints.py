@@ -10,6 +10,7 @@ import fcntl
 import json
 import re
 import shutil
+import subprocess
 import sys
 import traceback
 import warnings
@@ -291,7 +292,7 @@ def test_export_gguf(case):
     for adapter in (None, LORA):
         run = train(case, **({"adapter": adapter} if adapter else {}))
         merge = ["--merge"] if adapter else []
-        hf = case.folder / "hf"
+        hf = case.folder / f"hf-{'lora' if adapter else 'full'}"
         case.ftune("export", checkpoint(run, 4), "--out", hf, "--dtype", "fp32", *merge)
         case.ftune("export", hf, "--format", "gguf", "--dtype", "f32", "--out", case.folder / "hf.gguf")
         want = {t.name: gguf.dequantize(t.data, t.tensor_type) for t in gguf.GGUFReader(case.folder / "hf.gguf").tensors}
@@ -350,6 +351,74 @@ def test_export_moved_base(case):
     assert "another base" in error["message"], error
 
 
+def test_export_target(case):
+    """What somebody has is not written over: runs and checkpoints never, other folders with --force."""
+    run = train(case)
+    before = sorted(str(p) for p in run.rglob("*"))
+    for out in (run, run / "model", run / "new", checkpoint(run, 4), checkpoint(run, 4) / "new"):
+        for force in ([], ["--force"]):
+            error = case.ftune.error("export", run, "--step", 2, "--out", out, *force)
+            assert error["key"] == "--out" and "--force is of no help" in error["hint"], error
+    assert sorted(str(p) for p in run.rglob("*")) == before
+    home = case.folder / "home"
+    home.mkdir()
+    case.ftune("export", run, "--step", 2, "--out", home)
+    error = case.ftune.error("export", run, "--step", 4, "--out", home)
+    assert error["key"] == "--out" and "--force" in error["hint"], error
+    check_equal(load_file(home / "model.safetensors"), reader()(checkpoint(run, 2))[1])
+    case.ftune("export", run, "--step", 4, "--out", home, "--force")
+    check_equal(load_file(home / "model.safetensors"), reader()(checkpoint(run, 4))[1])
+
+
+def test_export_other_base(case):
+    """A run's adapter is merged into the very base that it was trained on."""
+    base = case.folder / "base"
+    shutil.copytree(TINY, base)
+    run = train(case, model={"path": str(base)}, adapter=LORA)
+    case.ftune("export", run, "--merge", "--out", case.folder / "same", "--base", TINY)
+    content = bytearray((base / "model.safetensors").read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    for place in range(start + 3, len(content), 4):
+        content[place] ^= 0x80
+    (base / "model.safetensors").write_bytes(content)
+    done = case.ftune._run(["export", run, "--merge", "--out", case.folder / "other"], "")
+    assert done.returncode == 4 and "something else than when the run began" in done.stdout, done.stdout
+    assert not (case.folder / "other").exists()
+
+
+def test_lacks_a_parameter(case):
+    """A checkpoint without one of the parameters that its run trains is not whole, and is not exported."""
+    run = train(case)
+    manifest = checkpoint(run, 4) / "manifest.json"
+    parsed = json.loads(manifest.read_text())
+    name = "model.layers.0.mlp.down_proj.weight"
+    del parsed["xxh3"], parsed["values"][name]
+    manifest.write_text(json.dumps(parsed))
+    done = case.ftune._run(["checkpoint", "verify", run], "")
+    result = json.loads(done.stdout)
+    assert done.returncode == 4 and result["resumes_from"] == 2, result
+    assert [c["valid"] for c in result["checkpoints"]] == [False, True], result
+    assert name in result["checkpoints"][0]["damaged"][0]["error"], result
+    error = case.ftune.error("export", run, "--step", 4, "--out", case.folder / "no")
+    assert error["key"] == name, error
+    del parsed["optimizer"][name]
+    manifest.write_text(json.dumps(parsed))
+    assert case.ftune._run(["checkpoint", "verify", run], "").returncode == 4
+
+
+def test_verify_says_step(case):
+    """Where the newest cannot be taken, the step to go on from is named; a parser's words are short."""
+    run = train(case)
+    manifest = checkpoint(run, 4) / "manifest.json"
+    text = manifest.read_text()
+    says = lambda: subprocess.run([case.ftune.binary, "checkpoint", "verify", str(run)], capture_output=True, text=True)
+    assert "ftune resume" not in says().stdout
+    manifest.write_text(text[:text.index('"recipe"') + 600])
+    cut = says().stdout
+    assert f"ftune resume {run} --step 2" in cut, cut
+    assert "not valid JSON" in cut and all(len(line.encode()) < 600 for line in cut.splitlines()), cut
+
+
 # --- model.init_from -------------------------------------------------------------------------------------------------
 
 STILL = {"name": "sgd", "learning_rate": 1e-30, "lr_scheduler": "constant", "warmup_steps": 0}
@@ -377,6 +446,49 @@ def test_init_from(case):
     evaluated = [line["eval_loss"] for line in lines if line["event"] == "eval"][0]
     loss, _ = reference.mean_loss(reference.load(case.folder / "hf"), reference.chat_samples(TINY, json_lines(case)))
     assert abs(evaluated - loss) <= 1e-5, (evaluated, loss)
+
+
+def test_export_on_init(case):
+    """An adapter on a checkpoint's weights is merged into those, and never into another base."""
+    first = case.folder / "first"
+    shutil.move(train(case), first)
+    run = train(case, model={"path": str(TINY), "init_from": str(first)}, adapter=LORA)
+    ways = {"run": [run], "step": [run, "--step", 4], "adapter": [run / "adapter"]}
+    for name, source in ways.items():
+        case.ftune("export", *source, "--merge", "--dtype", "fp32", "--out", case.folder / f"merged-{name}")
+    merged = load_file(case.folder / "merged-step" / "model.safetensors")
+    for name in ("run", "adapter"):
+        check_equal(load_file(case.folder / f"merged-{name}" / "model.safetensors"), merged)
+    losses = [case.ftune("eval", model, case.chats)["eval_loss"] for model in (run, case.folder / "merged-run")]
+    assert abs(losses[0] - losses[1]) <= 1e-5, losses
+    # PEFT would load another base.
+    named = json.loads((run / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert Path(named) == checkpoint(first, 4), named
+    for source in ([run], [run, "--step", 4]):
+        error = case.ftune.error("export", *source, "--format", "peft", "--out", case.folder / "peft")
+        assert "weights of the checkpoint" in error["message"] and not (case.folder / "peft").exists(), error
+    # A run that goes on from the adapter has the same base.
+    second = case.folder / "second"
+    shutil.move(run, second)
+    run = case.train(model={"path": str(TINY), "init_from": str(checkpoint(second, 4))}, adapter={"kind": "lora"},
+                     optimizer=STILL)
+    case.ftune("export", run, "--merge", "--dtype", "fp32", "--out", case.folder / "third")
+    check_equal(load_file(case.folder / "third" / "model.safetensors"), merged)
+    shutil.rmtree(first)
+    for source in ([second], [second, "--step", 4], [run]):
+        done = case.ftune._run(["export", *source, "--merge", "--out", case.folder / "gone"], "")
+        assert done.returncode == 4 and str(checkpoint(first, 4)) in done.stdout, done.stdout
+
+
+def test_export_init_gone(case):
+    """A checkpoint of the whole model needs nothing of what its run began with."""
+    first = case.folder / "first"
+    shutil.move(train(case), first)
+    run = train(case, model={"path": str(TINY), "init_from": str(first)})
+    shutil.rmtree(first)
+    for name, options in (("plain", []), ("based", ["--base", TINY])):
+        case.ftune("export", run, "--step", 2, "--dtype", "fp32", "--out", case.folder / name, *options)
+        check_equal(load_file(case.folder / name / "model.safetensors"), reader()(checkpoint(run, 2))[1])
 
 
 def json_lines(case):

@@ -197,7 +197,7 @@ class RoundTrip:
         adapted = _load(self.base, self.family, run / "adapter")
         self.check_loss(adapted, run)
         merged = self.case.folder / "merged"
-        self.case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32")
+        self.case.ftune("export", run, "--merge", "--out", merged, "--dtype", "fp32", "--force")
         self.check_loss(_load(merged, self.family), merged)
         want = adapted.merge_and_unload().state_dict()
         got = _load(merged, self.family).state_dict()

@@ -1,0 +1,73 @@
+#include "cmd/base_checkpoint.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/mapped_file.h"
+#include "base/strings.h"
+#include "cmd/checkpoint/find_checkpoint.h"
+#include "cmd/recipe/resume.h"
+#include "cmd/run_folder.h"
+#include "engine/checkpoint/checkpoint_folder.h"
+#include "engine/checkpoint/checkpoint_weights.h"
+#include "engine/format/trained_values.h"
+
+namespace ftune {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status IsGone(const fs::path& checkpoint, const std::string& named_in) {
+  return DataError({.file = named_in,
+                    .message = "the checkpoint with the weights that the adapter was trained on is not there",
+                    .found = StrCat("'", checkpoint.string(), "', which does not exist here"),
+                    .expected = "the folder of that checkpoint",
+                    .hint = "bring it back: without it the adapter's base is not known"});
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<fs::path>> BaseCheckpointOf(const Recipe& recipe) {
+  std::optional<fs::path> none;
+  std::set<std::string> seen;
+  std::optional<std::string> from = recipe.adapter ? recipe.model.init_from : std::nullopt;
+  while (from) {
+    const fs::path folder = *from;
+    if (!seen.insert(*from).second) {
+      return DataError({.file = *from,
+                        .key = "model.init_from",
+                        .message = "the runs that an adapter goes on from lead back to themselves"});
+    }
+    const RunPaths run(folder);
+    std::string text, file;
+    if (IsCheckpoint(folder)) {
+      FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(folder));
+      if (!HasAdapterValues(*weights)) return std::optional(folder);
+      text = weights->manifest().recipe;
+      file = (folder / kManifestName).string();
+    } else if (Exists(run.recipe()) && Exists(run.adapter() / "adapter_config.json")) {
+      file = run.recipe().string();
+      FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(file));
+      text = std::string(mapped.text());
+    } else {
+      if (!Exists(folder) && StepOfName(folder.filename().string())) return IsGone(folder, "model.init_from");
+      return none;
+    }
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(text, file));
+    from = made.recipe.adapter ? made.recipe.model.init_from : std::nullopt;
+  }
+  return none;
+}
+
+absl::StatusOr<CheckpointBase> OpenCheckpointBase(const fs::path& checkpoint, const std::string& named_in) {
+  if (!Exists(checkpoint)) return IsGone(checkpoint, named_in);
+  // Its values are read without a look at their hashes later.
+  FTUNE_RETURN_IF_ERROR(FindCheckpoint(checkpoint.string(), std::nullopt, nullptr).status());
+  FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(checkpoint));
+  const std::string file = (checkpoint / kManifestName).string();
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(weights->manifest().recipe, file));
+  return CheckpointBase{made.recipe.model.path, made.recipe.model.revision, {weights}};
+}
+
+}  // namespace ftune
