@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -637,9 +638,7 @@ void RankRun::SayEnd(const TrainSummary& summary) {
   }
   const int signal = stop_->received();
   progress_.Say(absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
-                                signal == SIGINT    ? "SIGINT"
-                                : signal == SIGTERM ? "SIGTERM"
-                                                    : "checkpoint.stop_after",
+                                signal == 0 ? "checkpoint.stop_after" : StrCat("SIG", sigabbrev_np(signal)),
                                 summary.steps(), total, paths().folder.string()));
 }
 
