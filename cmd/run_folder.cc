@@ -57,6 +57,13 @@ bool IsUnfinished(const std::string& name) {
                      [&](std::string_view start) { return name.starts_with(start); });
 }
 
+// What WriteFileAtomic leaves of a run's files where the process is killed.
+bool IsTemporary(const std::string& name) {
+  constexpr std::array<std::string_view, 2> kFiles = {".recipe.yaml.tmp-", ".inputs.json.tmp-"};
+  return std::any_of(kFiles.begin(), kFiles.end(),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
 // Checkpoints, finished or not, and the folder of them, unless there is something else in it.
 absl::Status RemoveCheckpoints(const fs::path& checkpoints) {
   if (!Exists(checkpoints)) return absl::OkStatus();
@@ -179,7 +186,7 @@ absl::Status RunFolder::RemoveLeftOvers() {
     FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(folder));
     for (const fs::path& entry : entries) {
       const std::string name = entry.filename().string();
-      if (IsUnfinished(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+      if (IsUnfinished(name) || IsTemporary(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
     }
   }
   return absl::OkStatus();

@@ -6,12 +6,15 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/ignored_signal.h"
+
 namespace ftune {
 
 StopSignal::StopSignal(bool announces) : announces_(announces) {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals_, SIGHUP);
   sigaddset(&signals_, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   thread_ = std::thread([this] { Wait(); });

@@ -15,6 +15,7 @@ struct CheckpointOptions {
   std::vector<std::string> names;  // RUN or CHECKPOINT; of diff two, or a run and two steps
   std::optional<int64_t> step;
   bool force = false;
+  bool superseded = false;  // of rm: those that are set aside, instead of one of a step
 };
 
 absl::StatusOr<CommandResult> ShowCheckpointList(const CheckpointOptions& options);

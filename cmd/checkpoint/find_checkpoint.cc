@@ -55,6 +55,20 @@ bool IsCheckpoint(const fs::path& folder) {
   return Exists(folder / kManifestName) && !Exists(folder / "config.json");
 }
 
+absl::StatusOr<std::vector<fs::path>> ListSuperseded(const fs::path& checkpoints) {
+  std::vector<fs::path> found;
+  if (!Exists(checkpoints)) return found;
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(checkpoints));
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    const size_t step = name.find("-step-");
+    if (!name.starts_with("superseded-") || step == std::string::npos) continue;
+    if (StepOfName(name.substr(step + 1)) && Exists(entry / kManifestName)) found.push_back(entry);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step) {
   NamedCheckpoints found;
   if (!Exists(named)) {

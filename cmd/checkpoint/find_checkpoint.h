@@ -26,6 +26,9 @@ struct NamedCheckpoints {
 // none of the step.
 absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step);
 
+// Checkpoints that a run which went back has set aside, by their names. None where there is no such folder.
+absl::StatusOr<std::vector<std::filesystem::path>> ListSuperseded(const std::filesystem::path& checkpoints);
+
 // A checkpoint that is whole, for its values: the folder that is named, or a run's newest, or that of `step`.
 // Nothing where what is named is neither a checkpoint nor a run with checkpoints. `say` is told of damaged
 // ones that are passed over.

@@ -78,6 +78,18 @@ absl::StatusOr<CommandResult> ShowCheckpointList(const CheckpointOptions& option
     result.text.erase(result.text.find_last_not_of(' ') + 1);
     result.text += '\n';
   }
+  if (named.run.empty() || options.step) return result;
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> aside, ListSuperseded(named.checkpoints));
+  if (aside.empty()) return result;
+  nlohmann::ordered_json& others = result.json["superseded"] = nlohmann::ordered_json::array();
+  StrAppend(result.text, "set aside (`ftune checkpoint rm ", named.run.string(),
+            " --superseded` removes them):\n");
+  for (const std::filesystem::path& folder : aside) {
+    const int64_t bytes = BytesOnDisk(folder);
+    others.push_back({{"path", folder.string()}, {"bytes", bytes}});
+    StrAppend(result.text,
+              absl::StrFormat("%9s  %10s  %s\n", "", HumanBytes(bytes), folder.filename().string()));
+  }
   return result;
 }
 

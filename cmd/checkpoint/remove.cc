@@ -30,10 +30,33 @@ absl::Status CheckAnotherIsWhole(const std::vector<CheckpointEntry>& all, const 
                      .hint = "give --force to remove it all the same"});
 }
 
+absl::StatusOr<CommandResult> RemoveSuperseded(const std::string& run) {
+  FTUNE_RETURN_IF_ERROR(CheckHasRun(RunPaths(run)));
+  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Continue(run));  // nobody may be writing
+  CommandResult result;
+  nlohmann::ordered_json& removed = result.json["removed"] = nlohmann::ordered_json::array();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> aside,
+                         ListSuperseded(RunPaths(run).checkpoints()));
+  for (const std::filesystem::path& doomed : aside) {
+    FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(doomed));
+    removed.push_back(doomed.string());
+    StrAppend(result.text, "removed ", doomed.string(), "\n");
+  }
+  if (aside.empty()) result.text = "no checkpoint of this run is set aside\n";
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<CommandResult> RemoveCheckpoints(const CheckpointOptions& options) {
   const std::string& run = options.names.front();
+  if (options.superseded && options.step) {
+    return UsageError({.file = "command line",
+                       .key = "--superseded",
+                       .message = "it names other checkpoints than --step",
+                       .hint = "leave one of the two out"});
+  }
+  if (options.superseded) return RemoveSuperseded(run);
   if (!options.step) {
     return UsageError({.file = "command line",
                        .key = "--step",

@@ -52,21 +52,38 @@ absl::Status MendLastLine(const std::filesystem::path& path) {
   return ended && closed ? absl::OkStatus() : IoError(path, "write", error);
 }
 
-}  // namespace
-
-absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
-  if (!Exists(path)) return 0;
+// The last line, an object, of which `wanted` is true; null where there is none.
+absl::StatusOr<nlohmann::json> LastLineWith(const std::filesystem::path& path,
+                                            bool (*wanted)(const nlohmann::json& line)) {
+  if (!Exists(path)) return nlohmann::json();
   FTUNE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   std::string_view text = file.text();
   while (!text.empty()) {
     const size_t begin = text.substr(0, text.size() - 1).rfind('\n') + 1;
-    const nlohmann::json line = Parse(text.substr(begin));
-    if (line.is_object() && line.contains("attempt") && line["attempt"].is_number_integer()) {
-      return line["attempt"].get<int>();
-    }
+    nlohmann::json line = Parse(text.substr(begin));
+    if (line.is_object() && wanted(line)) return line;
     text = text.substr(0, begin);
   }
-  return 0;
+  return nlohmann::json();
+}
+
+}  // namespace
+
+absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
+                           return line.contains("attempt") && line["attempt"].is_number_integer();
+                         }));
+  return line.is_null() ? 0 : line["attempt"].get<int>();
+}
+
+absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path) {
+  // A checkpoint's line says how large it is, or why it could not be written.
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
+                           return line.contains("event") && line["event"] == "save" &&
+                                  !line.contains("bytes") && !line.contains("error") &&
+                                  line.contains("step") && line["step"].is_number_integer();
+                         }));
+  return line.is_null() ? std::optional<int64_t>() : line["step"].get<int64_t>();
 }
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path, int attempt) {

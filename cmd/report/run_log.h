@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class RunLog {
 
 // The attempt that wrote last to a log; 0 where there is none, or no line of one.
 absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path);
+// The step of the result that was written last; none where the log has no line of one.
+absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path);
 
 nlohmann::ordered_json ToJson(const MemoryUse& memory);
 

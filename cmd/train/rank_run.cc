@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
+#include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/save_result.h"
@@ -239,9 +242,50 @@ absl::Status RankRun::BeginLog() {
   return absl::OkStatus();
 }
 
+absl::Status RankRun::CheckStepsLeft() const {
+  const int64_t total = data_->steps().total;
+  if (!options_.resume || options_.resume->step <= total) return absl::OkStatus();
+  const bool by_steps = recipe().train.max_steps == total;
+  return UsageError({.key = by_steps ? "train.max_steps" : "train.num_epochs",
+                     .message = "the run has trained longer already",
+                     .found = StrCat(total, " steps"),
+                     .expected = StrCat("at least ", options_.resume->step,
+                                        ", the step of the checkpoint that it goes on from"),
+                     .hint = "raise it, or go on from an earlier checkpoint with --step"});
+}
+
+absl::Status RankRun::WriteDataFiles() {
+  const RunData& data = data_->run();
+  FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
+  StreamedData* const stream = data_->stream();
+  if (stream != nullptr) return stream->ListDropped(paths().dropped());
+  return WriteAudit(AuditOf(data), paths().audit());
+}
+
+absl::Status RankRun::WriteStart(nlohmann::ordered_json facts) {
+  if (options_.resume) FTUNE_RETURN_IF_ERROR(BeginLog());
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
+  FTUNE_RETURN_IF_ERROR(WriteInputs(inputs_, paths().inputs()));
+  if (options_.resume) facts["resumed_from"] = options_.resume->step;
+  log_->Start(options_.resume ? options_.resume->step : 0, std::move(facts));
+  return absl::OkStatus();
+}
+
 absl::Status RankRun::LeaveLaterCheckpoints() {
   FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
+  const bool later_result = result_ && *result_ > options_.resume->step;
+  const int64_t result = later_result ? *result_ : 0;
+  if (later_result) result_.reset();
   if (!leads()) return absl::OkStatus();
+  FTUNE_RETURN_IF_ERROR(SetLaterAside());
+  if (!later_result) return absl::OkStatus();
+  FTUNE_RETURN_IF_ERROR(RemoveFolder(ResultFolder()));
+  progress_.Say(StrCat("the result of step ", result,
+                       " is of what came after, and is removed: ", ResultFolder().string()));
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::SetLaterAside() {
   FTUNE_ASSIGN_OR_RETURN(const std::vector<int64_t> later,
                          SetAsideAfter(paths().checkpoints(), options_.resume->step, folder_->attempt()));
   if (later.empty()) return absl::OkStatus();
@@ -364,34 +408,39 @@ void RankRun::WarnOfWarmup(const LrOptions& rate) {
 }
 
 absl::StatusOr<CommandResult> RankRun::Train() {
-  const RunData& data = data_->run();
-  StreamedData* const stream = data_->stream();
   FTUNE_ASSIGN_OR_RETURN(const ParameterCounts parameters, CountParameters(*model_.model, *mesh_));
-  if (leads()) {
-    FTUNE_RETURN_IF_ERROR(BeginLog());
-    FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
-    FTUNE_RETURN_IF_ERROR(WriteInputs(inputs_, paths().inputs()));
-    FTUNE_RETURN_IF_ERROR(WriteDropped(data, paths().dropped()));
-    if (stream == nullptr) FTUNE_RETURN_IF_ERROR(WriteAudit(AuditOf(data), paths().audit()));
-    nlohmann::ordered_json facts =
-        StartFacts(parameters, data_->steps().total, backend_->ledger().current(), mesh_->shape());
-    facts.update(data_->Facts());
-    if (options_.resume) facts["resumed_from"] = options_.resume->step;
-    log_->Start(options_.resume ? options_.resume->step : 0, facts);
-    if (stream != nullptr) FTUNE_RETURN_IF_ERROR(stream->ListDropped(paths().dropped()));
+  nlohmann::ordered_json facts =
+      StartFacts(parameters, data_->steps().total, backend_->ledger().current(), mesh_->shape());
+  facts.update(data_->Facts());
+  TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
+  FTUNE_RETURN_IF_ERROR(CheckStepsLeft());
+  if (leads() && !options_.resume) FTUNE_RETURN_IF_ERROR(BeginLog());
+  FTUNE_RETURN_IF_ERROR(MakeSaver());
+  FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
+  FTUNE_RETURN_IF_ERROR(FindResult());
+  if (options.resume) {
+    const RunEnd end = EndOf(options, data_->evaluation() != nullptr, *options.resume);
+    if (end != RunEnd::kNone && result_ == ResultStepOf(*options.resume)) {
+      return NothingLeft(*options.resume, end);
+    }
   }
+  if (leads()) FTUNE_RETURN_IF_ERROR(WriteDataFiles());
+  const std::unique_ptr<BatchSource> batches =
+      data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
+  if (options.resume) FTUNE_RETURN_IF_ERROR(batches->Seek(options.resume->position));
+  // The recipe of a run that goes on is replaced when nothing is left that could refuse it, on any rank.
+  FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
+  if (leads()) FTUNE_RETURN_IF_ERROR(WriteStart(std::move(facts)));
+  if (options_.resume) FTUNE_RETURN_IF_ERROR(LeaveLaterCheckpoints());
   RunObserver observer(log_.get(), progress_);
   if (!data_->sampler().empty()) {
     observer.set_answers([this] { return Answer(); });
   }
-  // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
-  const bool keeps_best = recipe().train.early_stopping_patience.has_value();
-  if (keeps_best) observer.set_on_best([this](int64_t step) { return Save(step); });
+  if (keeps_best()) observer.set_on_best([this](int64_t step) { return Save(step); });
   observer.set_on_trace(
       [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
   observer.set_on_first_step([this] { SetTimeout(recipe().launch.step_timeout); });
 
-  TrainerOptions options = ToTrainerOptions(recipe(), data_->steps());
   options.trace_step = recipe().log.trace_step;
   options.step.timeline = &timeline_;
   WarnOfWarmup(options.learning_rate);
@@ -400,12 +449,6 @@ absl::StatusOr<CommandResult> RankRun::Train() {
         absl::StrFormat("warning: log.trace_step is %d, but the run has %d steps: there will be no trace",
                         *options.trace_step, data_->steps().total));
   }
-  const std::unique_ptr<BatchSource> batches =
-      data_->MakeBatches(leads() ? paths().audit() : std::filesystem::path());
-  FTUNE_RETURN_IF_ERROR(MakeSaver());
-  FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
-  if (options.resume) FTUNE_RETURN_IF_ERROR(batches->Seek(options.resume->position));
-  if (options_.resume) FTUNE_RETURN_IF_ERROR(LeaveLaterCheckpoints());
   RunCheckpoints checkpoints(
       *saver_, shards(),
       RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
@@ -418,12 +461,9 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
   const absl::Status kept = checkpoints.SaveLast(summary.state);
-  // What was interrupted goes on, and comes to its result then.
-  if (!summary.stopped && (!keeps_best || !summary.state.best_loss)) {
-    // Also where the state could not be kept: it takes more room than the result, which nothing could bring
-    // back.
-    FTUNE_RETURN_IF_ERROR(Save(summary.steps()));
-  }
+  // What was interrupted goes on, and comes to its result then. Otherwise it is saved also where the state
+  // could not be kept: that takes more room than the result, which nothing could bring back.
+  if (!summary.stopped) FTUNE_RETURN_IF_ERROR(SaveAtEnd(summary));
   FTUNE_RETURN_IF_ERROR(kept);
   return Finish(summary);
 }
@@ -464,7 +504,54 @@ absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
                                                                   *model_.model, shards(), *optimizer_));
   if (leads()) FTUNE_RETURN_IF_ERROR(CheckModelOf(reader.manifest(), inputs_, options_.resume->folder));
   FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
-  return std::optional<TrainerState>(reader.manifest().state);
+  TrainerState state = reader.manifest().state;
+  // The evaluations that were no better were others: patience begins anew.
+  const std::string file = (options_.resume->folder / kManifestName).string();
+  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe written, LoadRunRecipe(reader.manifest().recipe, file));
+  const TrainSection &now = recipe().train, &then = written.recipe.train;
+  if (now.eval_steps != then.eval_steps || now.evals_per_epoch != then.evals_per_epoch) {
+    state.worse_in_a_row = 0;
+  }
+  return std::optional<TrainerState>(std::move(state));
+}
+
+int64_t RankRun::ResultStepOf(const TrainerState& state) const {
+  return keeps_best() && state.best_loss ? state.best_step : state.position.step;
+}
+
+absl::Status RankRun::FindResult() {
+  if (!options_.resume) return absl::OkStatus();
+  constexpr int64_t kNone = -1;
+  int64_t own = kNone;
+  if (leads() && Exists(ResultFolder() / (model_.lora ? "adapter_config.json" : "config.json"))) {
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, LastResultOf(paths().log()));
+    own = step.value_or(kNone);
+  }
+  FTUNE_ASSIGN_OR_RETURN(const int64_t step, mesh_->world().AllReduce(own, ReduceOp::kMax));
+  if (step != kNone) result_ = step;
+  return absl::OkStatus();
+}
+
+absl::Status RankRun::SaveAtEnd(const TrainSummary& summary) {
+  const int64_t step = ResultStepOf(summary.state);
+  if (step == summary.steps()) {
+    return keeps_best() && result_ == step ? absl::OkStatus() : Save(step);
+  }
+  if (result_ == step) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const bool loaded, LoadStep(step));
+  return Save(loaded ? step : summary.steps());
+}
+
+absl::StatusOr<bool> RankRun::LoadStep(int64_t step) {
+  const CheckOptions check = {.threads = static_cast<int>(*recipe().launch.threads)};
+  const bool whole = leads() && ChooseCheckpoint(paths().checkpoints(), step, check).ok();
+  FTUNE_ASSIGN_OR_RETURN(const int64_t all, mesh_->world().AllReduce(int64_t{whole}, ReduceOp::kMax));
+  if (all == 0) return false;
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader,
+                         OpenForAllRanks(mesh_->world(), ResumePointOf(paths(), step).folder, *model_.model,
+                                         shards(), *optimizer_));
+  FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
+  return true;
 }
 
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
@@ -478,29 +565,51 @@ absl::Status RankRun::Save(int64_t step) {
   // A large model takes longer to write than a step may.
   const double before = timeout_;
   SetTimeout(recipe().launch.start_timeout);
-  FTUNE_ASSIGN_OR_RETURN(saved_,
+  FTUNE_ASSIGN_OR_RETURN(const std::filesystem::path saved,
                          SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
-  if (leads()) log_->Save(step, saved_);
+  result_ = step;
+  if (leads()) log_->Save(step, saved);
   SetTimeout(before);
   return absl::OkStatus();
 }
 
-absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
+CommandResult RankRun::ResultOf(const TrainSummary& summary) const {
   const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
   if (!leads()) return CommandResult{.exit = exit};
   const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
-  CommandResult result{.json = {{"run", paths().folder.string()},
+  const std::filesystem::path left =
+      summary.stopped ? paths().checkpoints() / CheckpointName(summary.steps()) : ResultFolder();
+  return CommandResult{.json = {{"run", paths().folder.string()},
                                 {"steps", summary.steps()},
                                 {"loss", number(summary.state.loss)},
                                 {"eval_loss", number(summary.state.eval_loss)},
                                 {"exit", exit}},
+                       .text = StrCat(left.string(), "\n"),
                        .exit = exit};
+}
+
+absl::StatusOr<CommandResult> RankRun::NothingLeft(const TrainerState& state, RunEnd end) {
+  const TrainSummary summary = {.state = state, .early = end == RunEnd::kOutOfPatience};
+  if (summary.early) {
+    progress_.Say(StrCat("nothing is left to do: training stopped early after step ", summary.steps(),
+                         ", as ", state.worse_in_a_row,
+                         " evaluations in a row were no better; to go on, raise ",
+                         "train.early_stopping_patience (", *recipe().train.early_stopping_patience, ")"));
+  } else {
+    const bool by_steps = recipe().train.max_steps == data_->steps().total;
+    progress_.Say(StrCat("nothing is left to do: all ", summary.steps(), " steps are done; to go on, raise ",
+                         by_steps ? "train.max_steps" : "train.max_steps or train.num_epochs"));
+  }
+  progress_.Say(StrCat("done: ", ResultFolder().string()));
+  return ResultOf(summary);
+}
+
+absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
+  CommandResult result = ResultOf(summary);
+  if (!leads()) return result;
   log_->End(summary.steps(), result.json);
   FTUNE_RETURN_IF_ERROR(log_->status());
   SayEnd(summary);
-  const std::filesystem::path left =
-      summary.stopped ? paths().checkpoints() / CheckpointName(summary.steps()) : saved_;
-  result.text = StrCat(left.string(), "\n");
   return result;
 }
 
@@ -512,22 +621,24 @@ void RankRun::SayEnd(const TrainSummary& summary) {
   if (summary.data_ended) {
     progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps(), total));
   }
-  if (recipe().train.early_stopping_patience && summary.state.best_loss) {
-    progress_.Say(absl::StrFormat("%s; the result is that of step %d, eval loss %.4f",
-                                  summary.early     ? "no better evaluation: stopped early"
-                                  : summary.stopped ? "stopped"
-                                                    : "all steps done",
-                                  summary.state.best_step, *summary.state.best_loss));
+  if (keeps_best() && summary.state.best_loss && result_) {
+    const int64_t best = summary.state.best_step;
+    const std::string evaluated = absl::StrFormat(", eval loss %.4f", *summary.state.best_loss);
+    progress_.Say(StrCat(summary.early     ? "no better evaluation: stopped early"
+                         : summary.stopped ? "stopped"
+                                           : "all steps done",
+                         "; the result is that of step ", *result_,
+                         *result_ == best ? evaluated
+                                          : StrCat(": of the best evaluation, at step ", best, evaluated,
+                                                   ", no weights are left")));
   }
   if (!summary.stopped) {
-    progress_.Say(StrCat("done: ", saved_.string()));
+    progress_.Say(StrCat("done: ", ResultFolder().string()));
     return;
   }
   const int signal = stop_->received();
   progress_.Say(absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
-                                signal == SIGINT    ? "SIGINT"
-                                : signal == SIGTERM ? "SIGTERM"
-                                                    : "checkpoint.stop_after",
+                                signal == 0 ? "checkpoint.stop_after" : StrCat("SIG", sigabbrev_np(signal)),
                                 summary.steps(), total, paths().folder.string()));
 }
 

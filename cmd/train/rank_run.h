@@ -21,6 +21,7 @@
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/train/run_end.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/mesh.h"
 
@@ -65,10 +66,17 @@ class RankRun {
   // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
   absl::Status PrepareFolder();
   absl::Status TakeFolder();
+  // An error where the run has fewer steps than the checkpoint that it goes on from.
+  absl::Status CheckStepsLeft() const;
   // What the run writes before its first step. Nothing that a run which goes on has written is removed.
   absl::Status BeginLog();
-  // Once all ranks have what they go on from: no later checkpoint is of the line that begins here.
+  // Of the data, which all that is there has been found to fit.
+  absl::Status WriteDataFiles();
+  absl::Status WriteStart(nlohmann::ordered_json facts);
+  // Once all ranks have what they go on from: no later checkpoint, nor a later result, is of the line that
+  // begins here.
   absl::Status LeaveLaterCheckpoints();
+  absl::Status SetLaterAside();
   // Of calls between the ranks.
   void SetTimeout(double seconds);
   void DescribeMesh();
@@ -86,7 +94,20 @@ class RankRun {
   absl::Status MakeSaver();
   // The training state of the checkpoint that the run goes on from, if any; weights and optimizer have it.
   absl::StatusOr<std::optional<TrainerState>> Restore();
+  // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
+  bool keeps_best() const { return recipe().train.early_stopping_patience.has_value(); }
+  std::filesystem::path ResultFolder() const { return model_.lora ? paths().adapter() : paths().model(); }
+  int64_t ResultStepOf(const TrainerState& state) const;
+  // Finds the result that an earlier attempt has left.
+  absl::Status FindResult();
   absl::Status Save(int64_t step);
+  // The result of a run that has come to its end, unless it is there already.
+  absl::Status SaveAtEnd(const TrainSummary& summary);
+  // Takes back the weights of a step, if its checkpoint is there and whole.
+  absl::StatusOr<bool> LoadStep(int64_t step);
+  // Of a run that goes on and has come to its end, result and all.
+  absl::StatusOr<CommandResult> NothingLeft(const TrainerState& state, RunEnd end);
+  CommandResult ResultOf(const TrainSummary& summary) const;
   absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
   void SayEnd(const TrainSummary& summary);
   absl::StatusOr<CommandResult> TestLearningRates();
@@ -116,7 +137,7 @@ class RankRun {
   std::unique_ptr<RunLog> log_;         // of the rank that leads
   std::unique_ptr<ModelShards> whole_;  // of a model that is not shared out
   std::unique_ptr<CheckpointSaver> saver_;
-  std::filesystem::path saved_;  // the result, once there is one
+  std::optional<int64_t> result_;  // the step whose weights are the result, once there is one
 };
 
 }  // namespace ftune

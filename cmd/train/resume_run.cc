@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/recipe/errors.h"
 #include "cmd/recipe/key_table.h"
@@ -14,6 +15,7 @@
 #include "cmd/run_options.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "parallel/launch/core_shares.h"
+#include "parallel/launch/join_world.h"
 
 namespace ftune {
 namespace {
@@ -54,6 +56,15 @@ void ForgetDerived(LoadedRecipe& loaded, const std::vector<std::string>& derived
   }
 }
 
+// On a host that does not have the run, which rank 0 goes on with and reads for all.
+absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched) {
+  FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeOfFirstRank({.environment = launched}));
+  OpenedRecipe opened = {.goes_on = true};
+  FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRunRecipe(text, "the recipe of rank 0"));
+  FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
+  return opened;
+}
+
 absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector<std::string>& overrides,
                                   const std::optional<RankEnvironment>& launched) {
   const Environment environment = EnvironmentHere(launched);
@@ -67,6 +78,7 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
       return opened;
     }
   }
+  if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched);
   const std::string file = paths.recipe().string();
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));

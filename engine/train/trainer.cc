@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "base/timeline.h"
+#include "engine/train/run_end.h"
 
 namespace ftune {
 namespace {
@@ -95,6 +96,9 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   if (evaluation_ != nullptr && (owed || (options_.eval_on_start && !options_.resume))) {
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
+  // A run that was interrupted between its last evaluation and its end has nothing more to learn.
+  summary.early = OutOfPatience(summary);
+  if (summary.early) return summary;
   while (done < total_steps()) {
     BeginTrace(done + 1);
     const double start = Timeline::Now();
@@ -130,7 +134,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   }
   FTUNE_RETURN_IF_ERROR(Settle(summary));
   // Where the data ended early, the last evaluation is still to come.
-  if (summary.data_ended && evaluation_ != nullptr && !EvaluationDue(done)) {
+  if (summary.data_ended && evaluation_ != nullptr && summary.state.eval_step != done) {
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
   }
   return summary;
@@ -141,7 +145,7 @@ absl::Status Trainer::AfterStep(int64_t done, const std::function<bool()>& stop,
   if (EvaluationDue(done)) {
     FTUNE_RETURN_IF_ERROR(Settle(summary));
     FTUNE_RETURN_IF_ERROR(Evaluate(done, stop, summary));
-    summary.early = OutOfPatience(summary) && done < total_steps();
+    summary.early = OutOfPatience(summary);
     const bool best = summary.state.eval_step == done && summary.state.best_step == done;
     save = save || (best && options_.checkpoints != nullptr && options_.checkpoints->WantsBest());
   }
@@ -251,14 +255,11 @@ absl::Status Trainer::EndTrace(double start, double wait, int64_t step) {
 }
 
 bool Trainer::EvaluationDue(int64_t done) const {
-  if (evaluation_ == nullptr) return false;
-  if (done == total_steps()) return true;
-  return options_.eval_steps && done % *options_.eval_steps == 0;
+  return evaluation_ != nullptr && ftune::EvaluationDue(options_, done);
 }
 
 bool Trainer::OutOfPatience(const TrainSummary& summary) const {
-  return options_.early_stopping_patience &&
-         summary.state.worse_in_a_row >= *options_.early_stopping_patience;
+  return EndOf(options_, evaluation_ != nullptr, summary.state) == RunEnd::kOutOfPatience;
 }
 
 absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {

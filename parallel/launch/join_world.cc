@@ -61,6 +61,12 @@ absl::Status DoesNotCome(int rank, absl::Duration waited) {
        .hint = "look at its output and its host; if it is only slow, raise launch.start_timeout"});
 }
 
+absl::Status OtherVersion(int rank) {
+  return UserError(ExitCode::kRankFailed, {.key = StrCat("rank ", rank),
+                                           .message = "it is another version of ftune",
+                                           .hint = "start the same program on all hosts"});
+}
+
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -106,11 +112,7 @@ absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOption
   for (int rank = 0; rank < environment.world_size; ++rank) {
     FTUNE_ASSIGN_OR_RETURN(const std::string text, wait_for(rank, KeyOf(rank), absl::ZeroDuration()));
     std::optional<Introduction> introduction = Introduction::Decode(text);
-    if (!introduction) {
-      return UserError(ExitCode::kRankFailed, {.key = StrCat("rank ", rank),
-                                               .message = "it is another version of ftune",
-                                               .hint = "start the same program on all hosts"});
-    }
+    if (!introduction) return OtherVersion(rank);
     all.push_back(*std::move(introduction));
   }
   // Rank 0 may end now, and with it the store: not before all have read what they need to say why.
@@ -244,6 +246,17 @@ absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<Ser
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options) {
+  const RankEnvironment& environment = options.environment;
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TcpStore> store,
+      TcpStore::Connect(environment.address, environment.port, environment.prefix, options.start_timeout));
+  FTUNE_ASSIGN_OR_RETURN(const std::string text, store->Get(KeyOf(0), options.start_timeout));
+  const std::optional<Introduction> first = Introduction::Decode(text);
+  if (!first) return OtherVersion(0);
+  return first->recipe;
+}
 
 absl::StatusOr<World> JoinWorld(const JoinOptions& options) {
   if (options.environment.world_size == 1) return World{MakeSingleCommunicator(), {0}};

@@ -31,6 +31,9 @@ struct World {
 // comes with another recipe.
 absl::StatusOr<World> JoinWorld(const JoinOptions& options);
 
+// The recipe that rank 0 joins with, for another one that has none. Waits for rank 0 until the start timeout.
+absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options);
+
 // What a rank sets in the store when it has joined. When all have, each hears by itself of the others' ends.
 std::string JoinedKey(int rank);
 

@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/ignored_signal.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -37,6 +38,7 @@ Supervisor::Supervisor(SupervisorOptions options, SupervisorObserver& observer)
   sigset_t taken;
   sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGTSTP, SIGCHLD, SIGUSR1}) sigaddset(&taken, signal);
+  if (!IsIgnored(SIGHUP)) sigaddset(&taken, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &taken, &before_);
   signals_ = Descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -50,8 +50,8 @@ class SupervisorObserver {
 
 class Supervisor {
  public:
-  // Of the program's main thread. While it lives, SIGINT, SIGTERM, SIGTSTP and SIGCHLD come to it alone: it
-  // is made before threads that do not block them.
+  // Of the program's main thread. While it lives, SIGINT, SIGTERM, SIGHUP (unless it is ignored), SIGTSTP and
+  // SIGCHLD come to it alone: it is made before threads that do not block them.
   Supervisor(SupervisorOptions options, SupervisorObserver& observer);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -60,7 +60,7 @@ class Supervisor {
   // One command a rank. Their ends, in the order in which they came. An error where one cannot be started.
   absl::StatusOr<std::vector<RankEnd>> Run(const std::vector<RankCommand>& commands);
 
-  // The last SIGINT or SIGTERM that was passed on, or 0.
+  // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
 
  private:

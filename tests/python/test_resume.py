@@ -217,6 +217,27 @@ def test_asked_for(case):
         assert steps == list(range(1, step + 4)), steps[-10:]
 
 
+def test_hangup(case):
+    """A terminal that is closed stops a run as SIGTERM does, unless the run was told to outlive it."""
+    for options in ([], TWO):
+        run = Started(case, *options)
+        run.wait_for_step(2)
+        run.process.send_signal(signal.SIGHUP)
+        code, _, said = run.end()
+        assert code == 75 and "stopped by SIGHUP" in said and len(run.checkpoints()) == 1, (code, said)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run = Started(case)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    run.wait_for_step(2)
+    run.process.send_signal(signal.SIGHUP)
+    run.wait_for_step(20)
+    run.process.send_signal(signal.SIGTERM)
+    code, _, said = run.end()
+    assert code == 75 and "stopped by SIGTERM" in said, (code, said)
+
+
 def test_stop_after(case):
     run = Started(case, "checkpoint.stop_after=2s")
     code, _, said = run.end()

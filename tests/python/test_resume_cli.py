@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 
-from cli_case import TINY, random_model, run_tests
+from cli_case import TINY, random_model, run_tests, tensors
 
 
 def begun(case, *overrides, more="", **options):
@@ -43,6 +43,112 @@ def values(case, *keys):
 
 def losses(lines, attempt):
     return [(line["step"], line["loss"]) for line in lines if line["event"] == "train" and line["attempt"] == attempt]
+
+
+# --- the end of a run -------------------------------------------------------------------------------------------------
+
+def written(case, run="out"):
+    """→ what is in a run's folder, byte for byte."""
+    folder = case.folder / run
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def weights(case, run="out"):
+    return (case.folder / run / "adapter" / "adapter_model.safetensors").read_bytes()
+
+
+def stopped_early(case):
+    """→ its recipe, the step of its best evaluation, and the one behind which it stopped."""
+    recipe = case.recipe("checkpoint: {save_steps: 1, keep_last: 100}\noptimizer: {learning_rate: 0.5, lr_scheduler: constant}\n")
+    (case.folder / recipe).write_text((case.folder / recipe).read_text().replace(
+        "sequence_len", "val_set_size: 4, sequence_len").replace("max_steps: 3, num_epochs: 3", (
+            "max_steps: 60, num_epochs: 100, eval_steps: 2, eval_on_start: false, early_stopping_patience: 3")))
+    done = good(case.run("train", recipe, "output_dir=out"))
+    assert "stopped early" in done.stderr, done.stderr
+    best, last = int(re.search(r"the result is that of step (\d+)", done.stderr)[1]), case.log()[-1]["step"]
+    assert 0 < best == last - 6, (best, last)
+    return recipe, best, last
+
+
+def test_all_steps_done(case):
+    """Nothing is left to do: it says so, and writes nothing."""
+    recipe = case.recipe("checkpoint: {save_steps: 2, keep_last: 9}\n")
+    good(case.run("train", recipe, "output_dir=out"))
+    before = written(case)
+    for command in (["resume", "out"], ["train", recipe, "output_dir=out", "--resume"]):
+        done = good(case.run(*command))
+        assert "nothing is left to do: all 3 steps are done" in done.stderr and "train.max_steps" in done.stderr, done.stderr
+        assert done.stdout == "out/adapter\n", done.stdout
+    assert written(case) == before
+    # Cut off before the result was written, or between its parts: there is something to do.
+    shutil.rmtree(case.folder / "out" / "adapter")
+    good(case.run("resume", "out"))
+    assert weights(case) == before["adapter/adapter_model.safetensors"]
+    done = good(case.run("resume", "out", "train.max_steps=5"))
+    assert "step 5/5" in done.stderr and case.log()[-1]["step"] == 5, done.stderr
+
+
+def test_stopped_early(case):
+    """It is an end: nothing goes on from there, unless patience or what is evaluated when has changed."""
+    recipe, best, last = stopped_early(case)
+    before = written(case)
+    for command in (["resume", "out"], ["train", recipe, "output_dir=out", "--resume"], ["resume", "out", "train.max_steps=70"]):
+        done = good(case.run(*command))
+        assert f"stopped early after step {last}" in done.stderr and "train.early_stopping_patience (3)" in done.stderr, done.stderr
+        assert done.stdout == "out/adapter\n", done.stdout
+    assert written(case) == before
+    # Killed after its last checkpoint, or in its last evaluation, it comes to the same end.
+    shutil.copytree(case.folder / "out", case.folder / "copy")
+    for gone in ([], [last], [last - 1, last]):
+        shutil.rmtree(case.folder / "out")
+        shutil.copytree(case.folder / "copy", case.folder / "out")
+        shutil.rmtree(case.folder / "out" / "adapter")
+        for step in gone:
+            shutil.rmtree(case.folder / "out" / "checkpoints" / f"step-{step:08}")
+        good(case.run("resume", "out"))
+        assert weights(case) == before["adapter/adapter_model.safetensors"], gone
+        assert case.log()[-1]["step"] == last, (gone, case.log()[-1])
+    for change in ("train.early_stopping_patience=4", "train.eval_steps=1"):
+        shutil.rmtree(case.folder / "out")
+        shutil.copytree(case.folder / "copy", case.folder / "out")
+        good(case.run("resume", "out", change))
+        assert case.log()[-1]["step"] > last, (change, case.log()[-1])
+
+
+def test_back_before_the_best(case):
+    """The result of what came after is none: it is removed, and the best weights of the new line take its place."""
+    _, best, last = stopped_early(case)
+    back = best - 2
+    state = json.loads((case.folder / "out" / "checkpoints" / f"step-{back:08}" / "manifest.json").read_text())["state"]
+    done = good(case.run("resume", "out", "--step", back, "optimizer.learning_rate=3"))
+    assert f"the result of step {best} is of what came after, and is removed" in done.stderr, done.stderr
+    assert f"the result is that of step {state['best_step']}, eval loss" in done.stderr, done.stderr
+    assert done.stdout == "out/adapter\n" and case.log()[-1]["step"] > back, done.stdout
+    good(case.run("export", "out", "--step", state["best_step"], "--format", "peft", "--out", "best"))
+    expected = tensors(case.folder / "best" / "adapter_model.safetensors")
+    assert tensors(case.folder / "out" / "adapter" / "adapter_model.safetensors") == expected
+
+
+def test_fewer_steps(case):
+    """Than the checkpoint has: refused by name, and nothing has changed."""
+    saved(case)
+    before = written(case)
+    case.fails(2, "resume", "out", "train.max_steps=3", says=["train.max_steps", "found 3 steps", "at least 4"])
+    case.fails(2, "train", "recipe.yaml", "output_dir=out", "--resume", says=["train.max_steps", "found 3 steps", "at least 4"])
+    case.fails(2, "resume", "out", "train.max_steps=3", "parallel.data=2", says=["train.max_steps", "found 3 steps", "at least 4"])
+    now = written(case)
+    assert {name: text for name, text in now.items() if not name.startswith("ranks/")} == before
+    done = good(case.run("resume", "out", "--step", "2", "train.max_steps=3"))
+    assert "step 3/3" in done.stderr, done.stderr
+
+
+def test_no_shared_folder(case):
+    """A rank whose host does not have the run takes rank 0's recipe."""
+    saved(case)
+    shutil.copytree(case.folder, case.folder / "other", ignore=lambda _, names: {"out", "cache", "other"} & set(names))
+    said = by_hand(case, "resume", "out", "train.max_steps=6", folders=["", "other"])
+    assert "goes on from step 4" in said and case.log()[-1]["step"] == 6, said
+    assert not (case.folder / "other" / "out" / "log.jsonl").exists()
 
 
 # --- what goes right -------------------------------------------------------------------------------------------------
@@ -146,12 +252,12 @@ def test_train_resume(case):
     case.fails(2, "train", recipe, "output_dir=out", says=["there is a run in this folder already", "ftune resume out"])
 
 
-def by_hand(case, *arguments):
-    """Two ranks as a foreign launcher starts them; → what rank 0 says."""
+def by_hand(case, *arguments, folders=("", "")):
+    """Two ranks as a foreign launcher starts them, each in a folder; → what rank 0 says."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-    ranks = [subprocess.Popen([case.ftune, *arguments], cwd=case.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ranks = [subprocess.Popen([case.ftune, *arguments], cwd=case.folder / folders[i], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, env=case.environment({"RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2",
                                                                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}))
              for i in range(2)]
@@ -194,7 +300,7 @@ def test_torn_log(case):
 def test_left_overs(case):
     begun(case)
     out = case.folder / "out"
-    left = [out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    left = [out / ".recipe.yaml.tmp-1-0", out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "x").write_text("x")
@@ -253,6 +359,13 @@ def test_step(case):
     # Nothing that could not be loaded is a reason to set others aside.
     case.fails(2, "resume", "out", "--step", "2", "adapter.lora_r=8", says=["adapter.lora_r"])
     assert "step-00000004" in steps(case)
+    done = good(case.run("checkpoint", "ls", "out"))
+    assert "set aside" in done.stdout and "superseded-2-step-00000003" in done.stdout, done.stdout
+    case.fails(2, "checkpoint", "rm", "out", "--superseded", "--step", "2", says=["--superseded", "--step"])
+    done = good(case.run("checkpoint", "rm", "out", "--superseded", "--json"))
+    assert json.loads(done.stdout)["removed"] == [f"out/checkpoints/superseded-2-step-0000000{i}" for i in (3, 4)], done.stdout
+    assert steps(case) == ["step-00000002", "step-00000003", "step-00000004"]
+    assert "set aside" not in good(case.run("checkpoint", "ls", "out")).stdout
 
 
 def test_damaged(case):
