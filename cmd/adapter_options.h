@@ -13,8 +13,8 @@ namespace ftune {
 // Of a resolved section.
 LoraOptions ToLoraOptions(const AdapterSection& adapter);
 
-// Fills the recipe's adapter section with what the adapter to go on from is, where the recipe does not say; an
-// error where it says something else (but for dropout, which belongs to training). `file` says so of the
+// Fills the recipe's adapter section with what the adapter to go on from is, where the recipe does not say;
+// an error where it says something else (but for dropout, which belongs to training). `file` says so of the
 // adapter. → its options, with the recipe's dropout.
 absl::StatusOr<LoraOptions> ContinueAdapter(LoadedRecipe& loaded, LoraOptions options,
                                             const std::string& file, const ModelConfig& config);

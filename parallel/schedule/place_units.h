@@ -1,4 +1,5 @@
-// Completes lists by when ZeRO gathers, releases and reduces: to be checked. BlockHooks do it, block by block.
+// Completes lists by when ZeRO gathers, releases and reduces: to be checked. BlockHooks do it, block by
+// block.
 #pragma once
 
 #include "parallel/schedule/schedule.h"
