@@ -74,7 +74,6 @@ absl::Status RunCheckpoints::Save(const TrainerState& state) {
       return absl::OkStatus();
     }
   }
-  begun_ = state.position.step;
   FTUNE_RETURN_IF_ERROR(saver_.Save(state));
   Report().IgnoreError();
   return absl::OkStatus();

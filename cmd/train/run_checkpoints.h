@@ -55,7 +55,7 @@ class RunCheckpoints final : public TrainCheckpoints {
   double last_ = 0.0;       // when the last save began, on Timeline's clock
   bool asked_for_ = false;  // on this rank, the save that comes next
   bool failing_ = false;    // the last save that has ended could not be written
-  std::optional<int64_t> begun_, saved_;
+  std::optional<int64_t> saved_;
 };
 
 }  // namespace ftune
