@@ -149,4 +149,14 @@ inline std::vector<int> RanksOf(int argc, char** argv) {
   return sizes.empty() ? std::vector<int>{2, 4, 8} : sizes;
 }
 
+// A table of Markdown under `head`, to which `rank` adds the rows of each number of ranks. → the exit status
+inline int PrintTable(const char* head, const std::vector<int>& sizes,
+                      const std::function<bool(Mesh&)>& rank) {
+  std::fputs(head, stdout);
+  bool ok = true;
+  for (const int ranks : sizes) ok = OnEqualRanks(ranks, rank) && ok;
+  std::printf("%s; load of the machine %s\n", ok ? "all as they must be" : "WRONG", LoadOfMachine().c_str());
+  return ok ? 0 : 1;
+}
+
 }  // namespace ftune

@@ -189,14 +189,11 @@ bool RunRank(Mesh& mesh) {
 }
 
 int Main(int argc, char** argv) {
-  std::printf(
+  return PrintTable(
       "| schedule | p | v | m | simulated | measured | ratio | bubble | formula | live by checker | counted "
       "|\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|\n");
-  bool ok = true;
-  for (const int ranks : RanksOf(argc, argv)) ok = OnEqualRanks(ranks, RunRank) && ok;
-  std::printf("%s; load of the machine %s\n", ok ? "all as they must be" : "WRONG", LoadOfMachine().c_str());
-  return ok ? 0 : 1;
+      "|---|---|---|---|---|---|---|---|---|---|---|\n",
+      RanksOf(argc, argv), RunRank);
 }
 
 }  // namespace

@@ -141,13 +141,10 @@ bool RunRank(Mesh& mesh) {
 }
 
 int Main(int argc, char** argv) {
-  std::printf(
+  return PrintTable(
       "| schedule | p | v | m | computes | simulated, barrier | measured, barrier | simulated, none | "
-      "measured, none | none ÷ barrier |\n|---|---|---|---|---|---|---|---|---|---|\n");
-  bool ok = true;
-  for (const int ranks : RanksOf(argc, argv)) ok = OnEqualRanks(ranks, RunRank) && ok;
-  std::printf("%s; load of the machine %s\n", ok ? "all as they must be" : "WRONG", LoadOfMachine().c_str());
-  return ok ? 0 : 1;
+      "measured, none | none ÷ barrier |\n|---|---|---|---|---|---|---|---|---|---|\n",
+      RanksOf(argc, argv), RunRank);
 }
 
 }  // namespace
