@@ -180,6 +180,11 @@ absl::StatusOr<RunFolder> RunFolder::Continue(const fs::path& folder) {
   return run;
 }
 
+absl::Status RunFolder::BeginAttempt() {
+  FTUNE_ASSIGN_OR_RETURN(attempt_, NextAttempt(paths_));
+  return absl::OkStatus();
+}
+
 absl::Status RunFolder::RemoveLeftOvers() {
   for (const fs::path& folder : {paths_.folder, paths_.checkpoints()}) {
     if (!Exists(folder)) continue;

@@ -514,6 +514,8 @@ void AddLaunch(KeyTable& table) {
                  "auto: CUDA where there is a device, else CPU."),
        MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
        MakeField("hostfile", &S::hostfile, NullOr(Path()), "A DeepSpeed host file, instead of hosts."),
+       MakeField("program", &S::program, NullOr(TextType("a path")),
+                 "Where ftune is on the other hosts. null: at the same place as here."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "

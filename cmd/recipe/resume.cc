@@ -149,13 +149,16 @@ void FitRanks(LoadedRecipe& loaded, const Environment& environment) {
   std::optional<int64_t> ranks;
   if (environment.ranks > 0) {
     ranks = environment.ranks;
-  } else if (launch.ranks_per_host) {
-    ranks = *launch.ranks_per_host * std::max<int64_t>(1, std::ssize(launch.hosts));
+  } else if (!environment.slots.empty()) {
+    ranks = environment.RanksOnHosts(launch.ranks_per_host.value_or(1));
+  } else {
+    ranks = launch.ranks_per_host;
   }
   if (!ranks || *ranks == product) return;
-  const bool ranks_are_asked_for = environment.ranks > 0 ||
+  const bool ranks_are_asked_for = environment.ranks > 0 || environment.RanksOnHosts(0) > 0 ||
                                    loaded.GivenOnCommandLine("launch.ranks_per_host") ||
-                                   loaded.GivenOnCommandLine("launch.hosts");
+                                   loaded.GivenOnCommandLine("launch.hosts") ||
+                                   loaded.GivenOnCommandLine("launch.hostfile");
   if (!ranks_are_asked_for) {
     launch.ranks_per_host.reset();
   } else if (!loaded.GivenOnCommandLine("parallel.data")) {
@@ -188,7 +191,8 @@ void FitBatch(LoadedRecipe& loaded, int64_t data_ranks) {
   train.micro_batch_size = micro;
 }
 
-absl::Status FitToMesh(LoadedRecipe& loaded, const Environment& environment) {
+absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& find) {
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, find(loaded));
   FitRanks(loaded, environment);
   // The ranks of data, whatever the sizes of the batch.
   LoadedRecipe trial = loaded;
@@ -226,7 +230,7 @@ absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::str
 
 absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::string& file,
                                           const std::vector<std::string>& overrides,
-                                          const Environment& environment) {
+                                          const EnvironmentFinder& environment) {
   FTUNE_ASSIGN_OR_RETURN(const RunText run, ReadRunText(text, file));
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded,
                          ReadRecipe(Undone(run, DerivedAgain), file, overrides, DropWithoutEffect));
@@ -238,7 +242,7 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
   return loaded;
 }
 
-absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const Environment& environment) {
+absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment) {
   given.given = given.recipe;
   const std::vector<std::string> only_in_one = OnlyInOne(given.recipe, run.recipe);
   for (const RecipeKey& key : RecipeKeys().keys()) {

@@ -132,17 +132,16 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
-  const bool own_files = mesh_->shape().ranks() > 1 && !start_.supervised;
-  if (own_files || leads()) {
+  if (own_files_ || leads()) {
     FTUNE_ASSIGN_OR_RETURN(inputs_, ModelInputs(recipe(), model_plan_));
   }
-  if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
+  if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
   FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
-  if (own_files || leads()) {
+  if (own_files_ || leads()) {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
     const std::vector<SharedInput> of_data = DataInputs(data_->run(), schedule);
-    if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
+    if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
   // A pipeline's stages are planned already, of a schedule's file that is read once.
@@ -168,6 +167,9 @@ absl::Status RankRun::JoinMesh() {
   }
   if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
+  const std::vector<int>& hosts = world.host_of_rank;
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+  own_files_ = mesh_->shape().ranks() > 1 && !(start_.supervised && one_host);
   SetTimeout(launch.start_timeout);
   if (mesh_->shape().ranks() > 1) DescribeMesh();
   if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {

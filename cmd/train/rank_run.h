@@ -122,7 +122,8 @@ class RankRun {
   RunPaths paths_;
   Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
-  double timeout_ = 0.0;  // in force, seconds
+  bool own_files_ = false;  // ranks may have read other files than this one
+  double timeout_ = 0.0;    // in force, seconds
   const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
   std::vector<SharedInput> inputs_;  // of that one too

@@ -9,6 +9,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/launch_hosts.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
@@ -84,8 +85,11 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
                        .expected = "one: the rate that suits the batch is the same on any number of ranks",
                        .hint = "add parallel.data=1 parallel.tensor=1 launch.ranks_per_host=1"});
   }
-  if (!start.environment && ranks > 1) {
-    return SupervisedRun(options, invocation, std::move(loaded)).Run();
+  if (!start.environment) {
+    FTUNE_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, HostsOf(loaded));
+    if (ranks > 1 || !hosts.empty()) {
+      return SupervisedRun(options, invocation, std::move(loaded), std::move(hosts)).Run();
+    }
   }
   return RankRun(options, invocation, start, std::move(loaded)).Run();
 }
@@ -119,6 +123,8 @@ void AddRankOrders(CLI::App& command, RankOrders& orders) {
   command.add_option("--derived", orders.derived)->group("")->allow_extra_args(false);
   command.add_option("--attempt", orders.attempt)->group("");
   command.add_option("--resume-from", orders.resume)->group("");
+  command.add_flag("--recipe-on-input", orders.recipe_on_input)->group("");
+  command.add_flag("--recipe-of-first", orders.recipe_of_first)->group("");
 }
 
 }  // namespace ftune
