@@ -23,6 +23,7 @@
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/checkpoint/shared_reader.h"
+#include "engine/checkpoint/superseded.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -148,6 +149,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
+  FTUNE_RETURN_IF_ERROR(TakeMasters());
   if (options_.lr_range_test) return TestLearningRates();
   if (options_.verify) return Verify();
   return Train();
@@ -371,6 +373,14 @@ absl::Status RankRun::MakeOptimizer() {
   return absl::OkStatus();
 }
 
+absl::Status RankRun::TakeMasters() {
+  const bool goes_on = options_.resume && !options_.resume->folder.empty();  // then they are loaded with all
+  const bool rounded = *recipe().precision.weights != WeightType::kFp32;
+  if (!model_plan_.checkpoint || !rounded || goes_on) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(*model_plan_.checkpoint));
+  return LoadMasters(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_);
+}
+
 absl::StatusOr<std::string> RankRun::DescribeQuantized() {
   QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
   Communicator& pipeline = mesh_->axis(MeshAxis::kPipeline);
@@ -440,6 +450,8 @@ absl::StatusOr<CommandResult> RankRun::Train() {
         absl::StrFormat("warning: log.trace_step is %d, but the run has %d steps: there will be no trace",
                         *options.trace_step, data_->steps().total));
   }
+  const std::string useless = RunCheckpoints::WarnOfKeepEvery(recipe().checkpoint, data_->steps());
+  if (!useless.empty()) progress_.Say(useless);
   RunCheckpoints checkpoints(
       *saver_, shards(),
       RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,

@@ -63,6 +63,8 @@ class RankRun {
   absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
+  // Of a run that begins with a checkpoint's weights: with the precision that it has, not that of the model.
+  absl::Status TakeMasters();
   // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
   absl::Status PrepareFolder();
   absl::Status TakeFolder();
