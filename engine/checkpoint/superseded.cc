@@ -8,6 +8,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/folder.h"
 #include "base/io_error.h"
 #include "base/strings.h"

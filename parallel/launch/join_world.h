@@ -40,7 +40,7 @@ absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options);
 // called once where that takes longer than a moment.
 void TellOthers(const RankEnvironment& environment, const absl::Status& why,
                 const std::function<void()>& on_wait);
-inline constexpr absl::Duration kPatience = absl::Seconds(30);
+inline constexpr absl::Duration kPatience = absl::Seconds(10);
 
 // What a rank sets in the store when it has joined. When all have, each hears by itself of the others' ends.
 std::string JoinedKey(int rank);

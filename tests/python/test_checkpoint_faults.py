@@ -470,25 +470,6 @@ def ranks_of(pid):
             for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
 
 
-def test_dead_rank(case):
-    """A checkpoint that was under way when a rank died is not said to be tried again."""
-    random_model(case.folder / "large", hidden_size=256, intermediate_size=1024, num_attention_heads=8, num_key_value_heads=4,
-                 head_dim=32, num_hidden_layers=8)
-    name = recipe(case, "save_steps: 1", model="large")
-    checkpoints = case.folder / "out" / "checkpoints"
-    for _ in range(8):
-        with Running(case, "train", name, "output_dir=out", "--force", f"train.max_steps={LONG}", f"train.num_epochs={LONG}",
-                     "parallel.data=2") as run:
-            run.wait_until(lambda: checkpoints.exists() and steps_like(case), "checkpoint")
-            run.wait_until(lambda: list(checkpoints.glob(".incomplete-step-*")), "checkpoint under way")
-            os.kill(ranks_of(run.process.pid)[1], signal.SIGKILL)
-            said = run.end(5)
-        assert "training goes on" not in said, said
-        if "could not be written" in said:
-            return
-    raise AssertionError("no save was under way, eight times")
-
-
 def test_never_meets(case):
     """checkpoint.keep_every, where no checkpoint is of such a step, is warned of before the first step."""
     for checkpoint, steps, says in (("save_steps: 3, keep_every: 2", 5, "saved every 3 steps, and none of the run's 5 is a multiple of both"),

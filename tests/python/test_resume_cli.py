@@ -266,7 +266,12 @@ def start_rank(case, rank, port, *arguments, folder=""):
 
 
 def ends_of(ranks, timeout=120):
-    return [rank.communicate(timeout=timeout) + (rank.returncode,) for rank in ranks]
+    try:
+        return [rank.communicate(timeout=timeout) + (rank.returncode,) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
 
 
 def by_hand(case, *arguments, folders=("", "")):
@@ -312,7 +317,7 @@ def test_rank_that_cannot_start(case):
     port = free_port()
     first = start_rank(case, 0, port, "resume", "nothing")
     line = first.stderr.readline()
-    assert "this rank cannot start; it stays up to 30s to tell the others why" in line, line
+    assert "this rank cannot start; it stays up to 10s to tell the others why" in line, line
     second = start_rank(case, 1, port, "resume", "nothing")
     ends = ends_of([first, second], timeout=20)
     assert [code for _, _, code in ends] == [2, 5] and why.format(0, "nothing") in ends[1][1], ends
