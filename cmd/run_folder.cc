@@ -239,6 +239,7 @@ absl::StatusOr<RunModel> FindRunModel(const std::string& named, const std::strin
   for (const std::string& name : {base, own.ok() ? own->base_model : ""}) {
     if (!checkpoint && IsCheckpointName(name)) checkpoint = name;
   }
+  if (!checkpoint) checkpoint = BaseCheckpointOfAdapter(folder);
   CheckpointBase under;
   if (checkpoint) {
     FTUNE_ASSIGN_OR_RETURN(under, OpenCheckpointBase(*checkpoint, (folder / "adapter_config.json").string()));

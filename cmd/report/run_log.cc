@@ -165,6 +165,7 @@ void RunLog::Checkpoint(const SaveReport& r) {
                   {"seconds", r.seconds},
                   {"stall_seconds", r.stall_seconds},
                   {"removed", r.removed}});
+    if (!r.removed_superseded.empty()) facts["removed_superseded"] = r.removed_superseded;
   } else {
     facts["error"] = std::string(r.status.message());
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/strings.h"
@@ -19,6 +20,7 @@
 #include "cmd/train/resume_run.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_data.h"
+#include "parallel/launch/join_world.h"
 
 namespace ftune {
 namespace {
@@ -60,10 +62,22 @@ absl::Status CheckFlags(const TrainOptions& options) {
   return absl::OkStatus();
 }
 
+// Other ranks that a launcher has started do not wait for one that cannot start.
+absl::StatusOr<OpenedRecipe> OpenOnRank(const TrainOptions& options, const RankStart& start) {
+  absl::StatusOr<OpenedRecipe> opened = OpenForTraining(options, start.environment);
+  const bool trains = !options.print && !options.dry_run;
+  if (opened.ok() || !start.environment || start.supervised || !trains) return opened;
+  TellOthers(*start.environment, opened.status(), [] {
+    std::fprintf(stderr, "this rank cannot start; it stays up to %s to tell the others why\n",
+                 absl::FormatDuration(kPatience).c_str());
+  });
+  return opened;
+}
+
 absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation& invocation,
                                          const RankStart& start) {
   FTUNE_RETURN_IF_ERROR(CheckFlags(options));
-  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenForTraining(options, start.environment));
+  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenOnRank(options, start));
   LoadedRecipe& loaded = opened.loaded;
   if (opened.goes_on) options.resume = ResumePoint();
   if (options.lr_range_test) PrepareRangeTest(loaded.recipe);
