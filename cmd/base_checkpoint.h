@@ -19,6 +19,9 @@ namespace ftune {
 // where the base is a model's files.
 absl::StatusOr<std::optional<std::filesystem::path>> BaseCheckpointOf(const Recipe& recipe);
 
+// Whether an adapter that names this as its base is for a checkpoint's weights; also where that is gone.
+bool NamesCheckpoint(const std::filesystem::path& base);
+
 // A checkpoint as the base of an adapter.
 struct CheckpointBase {
   std::string model;  // model.path of its run: what the weights are put into

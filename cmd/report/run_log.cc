@@ -76,6 +76,13 @@ absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
   return line.is_null() ? 0 : line["attempt"].get<int>();
 }
 
+absl::StatusOr<bool> HasEnded(const std::filesystem::path& path) {
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
+                           return line.contains("event");
+                         }));
+  return !line.is_null() && line["event"] == "end" && line.contains("exit") && line["exit"] == 0;
+}
+
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path) {
   // A checkpoint's line says how large it is, or why it could not be written.
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {

@@ -46,6 +46,8 @@ class RunLog {
 
 // The attempt that wrote last to a log; 0 where there is none, or no line of one.
 absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path);
+// Whether the run has come to its end: the log has nothing after that.
+absl::StatusOr<bool> HasEnded(const std::filesystem::path& path);
 // The step of the result that was written last; none where the log has no line of one.
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path);
 

@@ -118,11 +118,19 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       progress_(stderr, verbosity_) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
-  // A run begins when its model is there.
+  // A run begins when its model is there; one that goes on may not need all of that.
+  std::optional<RunFolder> folder;
+  if (options_.resume) {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
+    folder.emplace(std::move(taken));
+  }
   const absl::StatusOr<ModelPlan> model_plan = FindModel();
   if (!model_plan.ok()) return loaded_.Placed(model_plan.status());
-  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, TakeFolder());
-  attempt_ = folder.attempt();
+  if (!folder) {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
+    folder.emplace(std::move(taken));
+  }
+  attempt_ = folder->attempt();
   const absl::Status prepared = PrepareData(*model_plan);
   if (!prepared.ok()) return loaded_.Placed(prepared);
   return RunRanks();
@@ -148,7 +156,9 @@ absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
                          ", which is slower than as many ranks as cores"));
   }
   LoadedRecipe loaded = loaded_;  // the ranks find out by themselves what only the model can tell
-  FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded, HubProgress(verbosity_)));
+  const std::optional<InitInCheckpoint> init = options_.resume ? options_.resume->init : std::nullopt;
+  FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan,
+                         ToModelPlan(loaded, HubProgress(verbosity_), ModelParts::kAll, init));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan));
   return model_plan;
