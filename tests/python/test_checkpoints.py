@@ -406,9 +406,10 @@ def test_export_other_base(case):
     for place in range(start + 3, len(content), 4):
         content[place] ^= 0x80
     (base / "model.safetensors").write_bytes(content)
-    done = case.ftune._run(["export", run, "--merge", "--out", case.folder / "other"], "")
-    assert done.returncode == 4 and "something else than when the run began" in done.stdout, done.stdout
-    assert not (case.folder / "other").exists()
+    for source in (run, run / "adapter", f"{run}/adapter/", f"{run}/./adapter//"):
+        done = case.ftune._run(["export", source, "--merge", "--out", case.folder / "other"], "")
+        assert done.returncode == 4 and "something else than when the run began" in done.stdout, (source, done.stdout)
+        assert not (case.folder / "other").exists()
 
 
 def test_lacks_a_parameter(case):
