@@ -483,7 +483,8 @@ def test_init_from_masters(case):
     assert any((v.view("<u4") & 0xFFFF).any() for v in want.values()), "the masters are rounded"
     for mesh in ({"data": 1}, {"data": 2, "zero": 3}):
         run = train(case, model={"path": str(TINY), "init_from": str(first)}, precision=bf16, optimizer=STILL,
-                    train={**TRAIN, "global_batch_size": 2}, parallel=mesh)
+                    train={**TRAIN, "global_batch_size": 2}, parallel=mesh,
+                    data={"train": [str(case.chats)], "eval": [str(case.chats)], "sequence_len": 256, "packing": False})
         check_equal(reader()(checkpoint(run, 4))[1], want)
         shutil.rmtree(run)
     # In fp32 they are the weights; without masters there is nothing to keep them.
