@@ -107,6 +107,20 @@ absl::StatusOr<CommandResult> SupervisedRun::Run() {
   return RunAttempts(*folder);
 }
 
+absl::Status SupervisedRun::FindPlace() {
+  if (hosts_.empty()) {
+    place_ = std::make_unique<LocalRanks>(ranks_, *recipe().launch.threads);
+    return absl::OkStatus();
+  }
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<RunHosts> hosts, RunHosts::Connect(loaded_, hosts_, progress_));
+  run_hosts_ = hosts.get();
+  if (options_.run.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(recipe_text_, ReadRecipeText(options_.recipe));
+  }
+  place_ = std::move(hosts);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
   if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force);
   FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
