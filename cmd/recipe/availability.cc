@@ -34,7 +34,6 @@ std::vector<Limit> Limits() {
        {"auto", "local", "ssh", "env"},
        "name hosts that are reached over SSH, or start the ranks with a launcher such as torchrun"},
       {"launch.device", {"auto", "cpu"}},
-      {"launch.min_hosts"},
       {"launch.slurm.partition"},
       {"launch.slurm.account"},
       {"launch.slurm.time"},
