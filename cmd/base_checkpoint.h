@@ -19,6 +19,9 @@ namespace ftune {
 // where the base is a model's files.
 absl::StatusOr<std::optional<std::filesystem::path>> BaseCheckpointOf(const Recipe& recipe);
 
+// The same of a run's adapter, by its folder: earlier versions named the model alone in adapter_config.json.
+// Nothing where the run's recipe does not tell.
+std::optional<std::filesystem::path> BaseCheckpointOfAdapter(const std::filesystem::path& adapter);
 // Whether an adapter that names this as its base is for a checkpoint's weights; also where that is gone.
 bool NamesCheckpoint(const std::filesystem::path& base);
 

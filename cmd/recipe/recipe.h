@@ -285,6 +285,7 @@ struct LaunchSection {
   Auto<DeviceKind> device;
   std::vector<Host> hosts;
   std::optional<std::string> hostfile;
+  std::optional<std::string> program;  // on other hosts
   Auto<int64_t> ranks_per_host;
   Auto<int64_t> threads;  // per rank
   int64_t max_restarts = 3;

@@ -1,6 +1,9 @@
 // Everything that a recipe leaves to ftune, decided before the run.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "cmd/recipe/load.h"
 
@@ -11,6 +14,12 @@ struct Environment {
   bool has_cuda = false;   // a CUDA device that this build can train on
   int ranks = 0;           // that a launcher has started; 0: ftune is to start them
   int ranks_per_host = 0;  // of those; 0: not known
+  // Ranks on each of the hosts that the recipe names; 0: not said. Empty: ftune starts all ranks on this
+  // host.
+  std::vector<int> slots = {};
+
+  // How many ranks there are on those, with so many where nothing is said.
+  int64_t RanksOnHosts(int64_t per_host) const;
 };
 
 // What output_dir is where it is auto, of a recipe in this file.

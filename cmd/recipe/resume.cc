@@ -151,13 +151,16 @@ void FitRanks(LoadedRecipe& loaded, const Environment& environment) {
   std::optional<int64_t> ranks;
   if (environment.ranks > 0) {
     ranks = environment.ranks;
-  } else if (launch.ranks_per_host) {
-    ranks = *launch.ranks_per_host * std::max<int64_t>(1, std::ssize(launch.hosts));
+  } else if (!environment.slots.empty()) {
+    ranks = environment.RanksOnHosts(launch.ranks_per_host.value_or(1));
+  } else {
+    ranks = launch.ranks_per_host;
   }
   if (!ranks || *ranks == product) return;
-  const bool ranks_are_asked_for = environment.ranks > 0 ||
+  const bool ranks_are_asked_for = environment.ranks > 0 || environment.RanksOnHosts(0) > 0 ||
                                    loaded.GivenOnCommandLine("launch.ranks_per_host") ||
-                                   loaded.GivenOnCommandLine("launch.hosts");
+                                   loaded.GivenOnCommandLine("launch.hosts") ||
+                                   loaded.GivenOnCommandLine("launch.hostfile");
   if (!ranks_are_asked_for) {
     launch.ranks_per_host.reset();
   } else if (!loaded.GivenOnCommandLine("parallel.data")) {
@@ -190,7 +193,8 @@ void FitBatch(LoadedRecipe& loaded, int64_t data_ranks) {
   train.micro_batch_size = micro;
 }
 
-absl::Status FitToMesh(LoadedRecipe& loaded, const Environment& environment) {
+absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& find) {
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, find(loaded));
   FitRanks(loaded, environment);
   // The ranks of data, whatever the sizes of the batch.
   LoadedRecipe trial = loaded;
@@ -228,7 +232,7 @@ absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::str
 
 absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::string& file,
                                           const std::vector<std::string>& overrides,
-                                          const Environment& environment) {
+                                          const EnvironmentFinder& environment) {
   FTUNE_ASSIGN_OR_RETURN(const RunText run, ReadRunText(text, file));
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded,
                          ReadRecipe(Undone(run, DerivedAgain), file, overrides, DropWithoutEffect));
@@ -240,7 +244,7 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
   return loaded;
 }
 
-absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const Environment& environment) {
+absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment) {
   given.given = given.recipe;
   const std::vector<std::string> only_in_one = OnlyInOne(given.recipe, run.recipe);
   // A run's own recipe has its paths whole. Given ones stay as they are: on other hosts, which may not have
@@ -268,7 +272,11 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
     error.hint = "leave it, or start another run from this one's weights, with model.init_from";
     return error;
   };
-  std::vector<ErrorDetail> errors;
+  // What was given as the run has it, and is now derived otherwise, follows from another key.
+  const auto follows = [&](const RecipeKey& key, const std::string& expected) {
+    return loaded.given && Shown(key, *loaded.given) == expected;
+  };
+  std::vector<ErrorDetail> errors, consequences;
   const std::vector<std::string> only_in_one = OnlyInOne(loaded.recipe, run);
   for (const std::string& name : only_in_one) {
     const bool in_run = RecipeKeys().FindSection(name)->present(run);
@@ -283,9 +291,10 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
     if (!fixed || Contains(only_in_one, key.section)) continue;
     const bool moved = Contains(by_content, key.name) && Shown(key, what_now) == Shown(key, what_then);
     const std::string found = Shown(key, now), expected = Shown(key, then);
-    if (found != expected && !moved) errors.push_back(refuse(key.name, found, expected));
+    if (found == expected || moved) continue;
+    (follows(key, Shown(key, run)) ? consequences : errors).push_back(refuse(key.name, found, expected));
   }
-  return RecipeStatus(std::move(errors));
+  return RecipeStatus(errors.empty() ? std::move(consequences) : std::move(errors));
 }
 
 }  // namespace ftune

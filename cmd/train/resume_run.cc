@@ -16,6 +16,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/recipe/source.h"
 #include "cmd/run_options.h"
+#include "cmd/standard_input.h"
 #include "cmd/train/run_inputs.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/format/peft.h"
@@ -82,28 +83,35 @@ absl::StatusOr<bool> HasAllOfInit(const Recipe& recipe, const Manifest& manifest
 }
 
 // On a host that does not have the run, which rank 0 goes on with and reads for all.
-absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched) {
+absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched,
+                                             const std::vector<std::string>& derived) {
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeOfFirstRank({.environment = launched}));
   OpenedRecipe opened = {.goes_on = true};
-  FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRunRecipe(text, "the recipe of rank 0"));
+  FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipeText(text, "the recipe of rank 0", derived));
   FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
   return opened;
 }
 
 absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector<std::string>& overrides,
                                   const std::optional<RankEnvironment>& launched) {
-  const Environment environment = EnvironmentHere(launched);
+  const std::vector<std::string>& derived = options.orders.derived;
+  if (launched && options.orders.recipe_of_first) return OpenAsFirstRank(*launched, derived);
   OpenedRecipe opened;
   RunPaths paths(options.run);
   if (options.run.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
+    if (options.orders.recipe_on_input) {
+      FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipeText(ReadStandardInput(), options.recipe, overrides));
+    } else {
+      FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
+    }
     paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
     if (!options.resume_if_begun || !HasRun(paths)) {
       FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
       return opened;
     }
   }
-  if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched);
+  if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched, derived);
+  const auto environment = [&](const LoadedRecipe& recipe) { return EnvironmentHere(recipe, launched); };
   const std::string file = paths.recipe().string();
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
@@ -164,8 +172,14 @@ absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
 
 absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step,
                                  Progress& progress) {
-  const RunPaths paths(*loaded.recipe.output_dir);
-  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(paths.folder));
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(*loaded.recipe.output_dir));
+  FTUNE_ASSIGN_OR_RETURN(ResumePoint point, ChoosePoint(folder, loaded, step, progress));
+  return TakenRun{std::move(folder), std::move(point)};
+}
+
+absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& loaded,
+                                        std::optional<int64_t> step, Progress& progress) {
+  const RunPaths& paths = folder.paths();
   FTUNE_RETURN_IF_ERROR(folder.RemoveLeftOvers());
   const CheckOptions options = {.threads = std::min(kMostThreads, static_cast<int>(AllowedCores().size())),
                                 .on_progress = [&](int64_t done, int64_t total) {
@@ -189,7 +203,7 @@ absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64
     progress.Say(StrCat("attempt ", folder.attempt(), " begins at step 0: the run has no checkpoint yet"));
   }
   FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
-  return TakenRun{std::move(folder), std::move(point)};
+  return point;
 }
 
 ResumePoint ResumePointOf(const RunPaths& paths, int64_t step) {

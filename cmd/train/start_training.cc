@@ -6,9 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/launch_hosts.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
@@ -18,6 +20,7 @@
 #include "cmd/train/resume_run.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_data.h"
+#include "parallel/launch/join_world.h"
 
 namespace ftune {
 namespace {
@@ -59,10 +62,22 @@ absl::Status CheckFlags(const TrainOptions& options) {
   return absl::OkStatus();
 }
 
+// Other ranks that a launcher has started do not wait for one that cannot start.
+absl::StatusOr<OpenedRecipe> OpenOnRank(const TrainOptions& options, const RankStart& start) {
+  absl::StatusOr<OpenedRecipe> opened = OpenForTraining(options, start.environment);
+  const bool trains = !options.print && !options.dry_run;
+  if (opened.ok() || !start.environment || start.supervised || !trains) return opened;
+  TellOthers(*start.environment, opened.status(), [] {
+    std::fprintf(stderr, "this rank cannot start; it stays up to %s to tell the others why\n",
+                 absl::FormatDuration(kPatience).c_str());
+  });
+  return opened;
+}
+
 absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation& invocation,
                                          const RankStart& start) {
   FTUNE_RETURN_IF_ERROR(CheckFlags(options));
-  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenForTraining(options, start.environment));
+  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenOnRank(options, start));
   LoadedRecipe& loaded = opened.loaded;
   if (opened.goes_on) options.resume = ResumePoint();
   if (options.lr_range_test) PrepareRangeTest(loaded.recipe);
@@ -84,8 +99,11 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
                        .expected = "one: the rate that suits the batch is the same on any number of ranks",
                        .hint = "add parallel.data=1 parallel.tensor=1 launch.ranks_per_host=1"});
   }
-  if (!start.environment && ranks > 1) {
-    return SupervisedRun(options, invocation, std::move(loaded)).Run();
+  if (!start.environment) {
+    FTUNE_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, HostsOf(loaded));
+    if (ranks > 1 || !hosts.empty()) {
+      return SupervisedRun(options, invocation, std::move(loaded), std::move(hosts)).Run();
+    }
   }
   return RankRun(options, invocation, start, std::move(loaded)).Run();
 }
@@ -119,6 +137,8 @@ void AddRankOrders(CLI::App& command, RankOrders& orders) {
   command.add_option("--derived", orders.derived)->group("")->allow_extra_args(false);
   command.add_option("--attempt", orders.attempt)->group("");
   command.add_option("--resume-from", orders.resume)->group("");
+  command.add_flag("--recipe-on-input", orders.recipe_on_input)->group("");
+  command.add_flag("--recipe-of-first", orders.recipe_of_first)->group("");
 }
 
 }  // namespace ftune

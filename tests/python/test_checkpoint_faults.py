@@ -221,7 +221,9 @@ def test_result_without_checkpoint(case):
         inodes = mount("-o", "remount,nr_inodes=64", checkpoints)
         assert inodes.returncode == 0, inodes.stderr
         done = resumed(case, code=4)
-        assert "No space left on device" in done.stderr, done.stderr
+        error = done.stderr.splitlines()[-1]
+        assert "No space left on device" in error and "`ftune checkpoint rm out --step N`" in error, done.stderr
+        assert "checkpoint.keep_last" in error and "training goes on" not in error, done.stderr
         assert steps_of(case) == [2, 3, 4]
     assert (case.folder / "out" / "model" / "model.safetensors").exists()
 
@@ -467,6 +469,18 @@ def test_when_busy(case):
 def ranks_of(pid):
     return [int(child) for task in os.listdir(f"/proc/{pid}/task")
             for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
+
+
+def test_never_meets(case):
+    """checkpoint.keep_every, where no checkpoint is of such a step, is warned of before the first step."""
+    for checkpoint, steps, says in (("save_steps: 3, keep_every: 2", 5, "saved every 3 steps, and none of the run's 5 is a multiple of both"),
+                                    ("save_steps: 3, keep_every: 2", 6, None), ("save_steps: 2, keep_every: 4", 4, None),
+                                    ("saves_per_epoch: 1, keep_every: 100", 4, "is a multiple of both"),
+                                    ("keep_every: 2", 4, "saved by the clock")):
+        done = good(case.run("train", recipe(case, checkpoint), "output_dir=out", "--force", f"train.max_steps={steps}"))
+        warnings = [line for line in done.stderr.splitlines() if "checkpoint.keep_every" in line]
+        assert len(warnings) == (1 if says else 0) and (not says or says in warnings[0]), (checkpoint, done.stderr)
+        assert not says or done.stderr.index("keep_every") < done.stderr.index("step 1/"), done.stderr
 
 
 def test_asked_for(case):

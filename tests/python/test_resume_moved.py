@@ -78,7 +78,7 @@ def test_other_folder(case):
     # The same recipe, as it is named from there.
     moved = (case.folder / recipe).read_text()
     for name in ("./model/", "chats.jsonl", "parts/*.jsonl", "parts/a.jsonl", "chat.jinja", "prepared"):
-        moved = re.sub(rf"(?<=[ \[]){re.escape(name)}", f"../../{name}", moved)
+        moved = re.sub(rf"(?<=[ \[]){re.escape(name)}(?=[\n,\]}}])", f"../../{name}", moved)
     (away / "r.yaml").write_text(moved.replace("max_steps: 3", "max_steps: 5"))
     good(case.run("train", "r.yaml", "output_dir=../../third", "--resume", "--quiet", folder="some/where"))
     assert weights(case, "third") == weights(case)

@@ -219,9 +219,17 @@ TEST_CASE("the mesh") {
   CHECK(Resolved("parallel: {pipeline: 2, schedule: interleaved, virtual_stages: 3}\n")
             .parallel.virtual_stages == 3);
   CHECK(Resolved("parallel: {tensor: 2}\nlaunch: {ranks_per_host: 6}\n").parallel.data == 3);
-  const Recipe hosts = Resolved("launch: {hosts: [a, b]}\n");
+  const auto on_hosts = [](const std::string& more, std::vector<int> slots) {
+    return Resolved(more, {.cores = 4, .slots = std::move(slots)});
+  };
+  const Recipe hosts = on_hosts("launch: {hosts: [a, b]}\n", {0, 0});
   CHECK(hosts.parallel.data == 2);
   CHECK(hosts.launch.kind == LaunchKind::kSsh);
+  CHECK(on_hosts("launch: {hosts: [a, b], ranks_per_host: 3}\n", {0, 0}).parallel.data == 6);
+  CHECK(on_hosts("launch: {hosts: [a, b]}\nparallel: {tensor: 2}\n", {4, 2}).parallel.data == 3);
+  CHECK(on_hosts("launch: {hosts: [a, b], ranks_per_host: 3}\n", {5, 0}).parallel.data == 8);
+  CHECK(on_hosts("launch: {hosts: [a, b]}\nparallel: {data: 4}\n", {0, 0}).launch.ranks_per_host == 2);
+  CHECK(on_hosts("launch: {hosts: [a, b]}\nparallel: {data: 4}\n", {3, 0}).launch.ranks_per_host == 1);
   CHECK(ResolveError("parallel: {tensor: 4}\nlaunch: {ranks_per_host: 6}\n") ==
         "dir/my.run.yaml:4: error: launch.ranks_per_host: found 6 on 1 host, expected a multiple of tensor 4 "
         "× pipeline 1 × "
@@ -376,9 +384,8 @@ TEST_CASE("what this version does not have is refused by name") {
         "dir/my.run.yaml:3: error: parallel.context: this version of ftune does not have this value; found "
         "2, expected 1; use parallel.data, parallel.tensor or parallel.pipeline");
   for (const std::string text :
-       {"memory: {offload: parameters}", "parallel: {context: 2}", "launch: {kind: ssh}",
-        "launch: {kind: slurm}", "launch: {hosts: [a]}", "launch: {hostfile: a}", "launch: {device: cuda}",
-        "launch: {max_restarts: 2}", "launch: {slurm: {nodes: 2}}", "log: {tensorboard: true}",
+       {"memory: {offload: parameters}", "parallel: {context: 2}", "launch: {kind: slurm}",
+        "launch: {device: cuda}", "launch: {slurm: {nodes: 2}}", "log: {tensorboard: true}",
         "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));

@@ -133,6 +133,7 @@ Recipe Full() {
               .device = DeviceKind::kCuda,
               .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},
               .hostfile = {},
+              .program = "/opt/ftune",
               .ranks_per_host = 8,
               .threads = 3,
               .max_restarts = 0,
