@@ -208,12 +208,12 @@ absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& l
     FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
     FTUNE_RETURN_IF_ERROR(CheckOfRun(*choice.chosen, choice.manifest, loaded, FingerprintOfData(inputs)));
     point = ResumePointOf(paths, choice.chosen->step);
-    FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
     progress.Say(
         StrCat("attempt ", folder.attempt(), " goes on from step ", point.step, ": ", point.folder.string()));
   } else {
     progress.Say(StrCat("attempt ", folder.attempt(), " begins at step 0: the run has no checkpoint yet"));
   }
+  FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
   return point;
 }
 
