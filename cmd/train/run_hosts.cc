@@ -150,7 +150,7 @@ std::vector<int> RunHosts::all() const {
 std::vector<int> RunHosts::missing() const {
   std::vector<int> hosts;
   for (const int host : all()) {
-    if (!agents_->connected(host)) hosts.push_back(host);
+    if (!agents_->connected(host) && !unusable_.contains(host)) hosts.push_back(host);
   }
   return hosts;
 }
@@ -223,6 +223,8 @@ absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress
       usable.push_back(host);
     } else {
       errors.push_back(why->second);
+      // What is wrong with a host that answers does not pass by itself.
+      if (agents_->connected(host)) unusable_.insert(host);
       agents_->Disconnect(host);
     }
   }

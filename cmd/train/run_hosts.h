@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,7 @@ class RunHosts final : public RankPlace {
   std::vector<std::string> StoreAddresses() const;
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
   std::vector<int> all() const;
-  std::vector<int> missing() const;
+  std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
@@ -68,6 +69,7 @@ class RunHosts final : public RankPlace {
   std::unique_ptr<Agents> agents_;
   std::vector<int> chosen_;        // hosts that have ranks, in their order
   std::vector<int> host_of_rank_;  // of those
+  std::set<int> unusable_;         // though they can be reached
   bool grows_ = false;
   std::string program_;  // on other hosts
   absl::Duration last_look_;

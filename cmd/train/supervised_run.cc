@@ -198,7 +198,10 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
     absl::Duration wait = std::get<absl::Duration>(next);
     if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
     if (!WaitToRestart(wait)) return std::move(outcome.result);
-    const absl::Status prepared = PrepareRestart(folder, outcome.cause, step.value_or(0));
+    const absl::Status prepared = PrepareRestart(
+        folder,
+        StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause),
+        step.value_or(0));
     if (!prepared.ok()) {
       progress_.Say(StrCat("the run cannot be started again: ", std::string(prepared.message())));
       return std::move(outcome.result);
@@ -236,8 +239,7 @@ absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const std::string&
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
   FTUNE_RETURN_IF_ERROR(folder.BeginAttempt());
   attempt_ = folder.attempt();
-  progress_.Say(StrCat("attempt ", attempt_, ", restart ", policy_.restarts(), " of ",
-                       recipe().launch.max_restarts, ": ", cause));
+  progress_.Say(StrCat("attempt ", attempt_, ": ", cause));
   if (HasBegun()) {
     FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, std::nullopt, progress_));
   }

@@ -1,6 +1,5 @@
 #include "parallel/comm/gloo_watch.h"
 
-
 #include <algorithm>
 #include <utility>
 
