@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/folder.h"
-#include "base/io_error.h"
 #include "base/strings.h"
 #include "base/timeline.h"
+#include "cmd/train/room_hint.h"
 
 namespace ftune {
 namespace {
@@ -104,17 +104,7 @@ absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
   if (saved_ == state.position.step) return absl::OkStatus();
   FTUNE_RETURN_IF_ERROR(Save(state));
   saver_.Wait();
-  return WithRoomHint(Report());
-}
-
-absl::Status RunCheckpoints::WithRoomHint(const absl::Status& status) const {
-  if (!IsDiskFull(status)) return status;
-  ErrorDetail detail = *DetailOf(status);
-  const std::string run = options_.request.parent_path().string();
-  detail.hint = StrCat("free some space: `ftune checkpoint ls ", run,
-                       "` shows what checkpoints take, `ftune checkpoint rm ", run,
-                       " --step N` removes one, and a lower checkpoint.keep_last keeps fewer");
-  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
+  return WithRoomHint(Report(), options_.request.parent_path());
 }
 
 absl::Status RunCheckpoints::Report() {
