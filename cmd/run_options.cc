@@ -11,6 +11,7 @@
 #include "cmd/base_checkpoint.h"
 #include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
+#include "cmd/launch_hosts.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
@@ -273,11 +274,19 @@ std::optional<int64_t> EvalSteps(const TrainSection& train, const RunLength& ste
 
 }  // namespace
 
-Environment EnvironmentHere(const std::optional<RankEnvironment>& launched) {
-  return {.cores = CpuCores(),
-          .has_cuda = false,
-          .ranks = launched ? launched->world_size : 0,
-          .ranks_per_host = launched ? launched->local_world_size : 0};
+absl::StatusOr<Environment> EnvironmentHere(const LoadedRecipe& loaded,
+                                            const std::optional<RankEnvironment>& launched) {
+  Environment environment = {.cores = CpuCores(), .has_cuda = false};
+  if (launched) {
+    environment.ranks = launched->world_size;
+    environment.ranks_per_host = launched->local_world_size;
+    environment.source = launched->source;
+    return environment;
+  }
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, HostsOf(loaded));
+  for (const HostSlots& host : hosts) environment.slots.push_back(host.slots);
+  environment.slurm = KindHere(loaded) == LaunchKind::kSlurm;
+  return environment;
 }
 
 absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vector<std::string>& overrides,
@@ -298,7 +307,18 @@ absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironme
     detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
     return UsageError(std::move(detail));
   }
-  return Resolve(loaded, EnvironmentHere(launched));
+  const std::optional<LaunchKind> kind = loaded.recipe.launch.kind;
+  if (launched && launched->source == RankSource::kSlurm &&
+      (kind == LaunchKind::kLocal || kind == LaunchKind::kSsh)) {
+    ErrorDetail detail = loaded.At("launch.kind");
+    detail.found = StrCat(kind == LaunchKind::kLocal ? "local" : "ssh", ", in a Slurm step of ",
+                          launched->world_size, " tasks");
+    detail.expected = "auto or slurm, with which each task is a rank";
+    detail.hint = "remove it, or start one task";
+    return UsageError(std::move(detail));
+  }
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, EnvironmentHere(loaded, launched));
+  return Resolve(loaded, environment);
 }
 
 absl::StatusOr<ModelContext> ScaledContext(const LoadedRecipe& loaded, const ModelConfig& config) {

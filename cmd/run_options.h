@@ -32,7 +32,9 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
 
 // The same of a recipe that was read.
 absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched);
-Environment EnvironmentHere(const std::optional<RankEnvironment>& launched);
+// An error where the recipe's hosts cannot be read.
+absl::StatusOr<Environment> EnvironmentHere(const LoadedRecipe& loaded,
+                                            const std::optional<RankEnvironment>& launched);
 
 // Of sources whose hub ids have been resolved.
 std::vector<DatasetEntry> ToEntries(const std::vector<DataSource>& sources);

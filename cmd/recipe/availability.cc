@@ -31,19 +31,13 @@ std::vector<Limit> Limits() {
       {"log.tensorboard", {}, "read log.jsonl of the run"},
       {"log.hook", {}, "read log.jsonl of the run"},
       {"launch.kind",
-       {"auto", "local", "env"},
+       {"auto", "local", "slurm", "env"},
        "run ftune on one host, or start its ranks with a launcher such as torchrun"},
       {"launch.device", {"auto", "cpu"}},
       {"launch.hosts", {}, "run ftune on one host"},
       {"launch.hostfile", {}, "run ftune on one host"},
       {"launch.max_restarts"},
       {"launch.min_hosts"},
-      {"launch.slurm.partition"},
-      {"launch.slurm.account"},
-      {"launch.slurm.time"},
-      {"launch.slurm.nodes"},
-      {"launch.slurm.gpus_per_node"},
-      {"launch.slurm.extra"},
   };
 }
 

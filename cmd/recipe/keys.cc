@@ -514,6 +514,11 @@ void AddLaunch(KeyTable& table) {
                  "auto: CUDA where there is a device, else CPU."),
        MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
        MakeField("hostfile", &S::hostfile, NullOr(Path()), "A DeepSpeed host file, instead of hosts."),
+       MakeField(
+           "include", &S::include, NullOr(TextType("hosts such as node1@node2:0,2")),
+           "The only hosts of these that are used, joined by @; after a colon the slots, where not all are."),
+       MakeField("exclude", &S::exclude, NullOr(TextType("hosts such as node1@node2:0,2")),
+                 "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "
@@ -537,6 +542,8 @@ void AddLaunch(KeyTable& table) {
                  "Its time limit, as Slurm writes it."),
        MakeField("nodes", &L::nodes, Ranks(), "Its nodes."),
        MakeField("gpus_per_node", &L::gpus_per_node, NullOr(IntType(0, 1000)), "GPUs on each of them."),
+       MakeField("constraint", &L::constraint, NullOr(TextType("features such as a100&nvlink")),
+                 "Features that they must have."),
        MakeField("extra", &L::extra, ListOf(TextType("a line"), "a list of lines"),
                  "Further #SBATCH lines, without the #SBATCH.")});
 }

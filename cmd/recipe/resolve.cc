@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "base/error.h"
@@ -58,7 +59,11 @@ void ResolvePlace(Recipe& recipe, const Environment& environment) {
   Fill(recipe.precision.weights, cuda ? WeightType::kBf16 : WeightType::kFp32);
   const bool has_hosts = !launch.hosts.empty() || launch.hostfile;
   const bool launched = environment.ranks > 0;
-  Fill(launch.kind, launched ? LaunchKind::kEnv : has_hosts ? LaunchKind::kSsh : LaunchKind::kLocal);
+  const bool slurm = launched ? environment.source == RankSource::kSlurm : environment.slurm;
+  Fill(launch.kind, slurm       ? LaunchKind::kSlurm
+                    : launched  ? LaunchKind::kEnv
+                    : has_hosts ? LaunchKind::kSsh
+                                : LaunchKind::kLocal);
 }
 
 // One axis of the mesh, as the recipe names it.
@@ -108,12 +113,20 @@ absl::Status DoesNotMultiplyOut(const LoadedRecipe& loaded, const Environment& e
   const LaunchSection& launch = loaded.recipe.launch;
   ErrorDetail error;
   if (environment.ranks > 0) {
-    error = {.file = "environment", .key = "WORLD_SIZE", .found = StrCat(environment.ranks)};
+    const bool slurm = environment.source == RankSource::kSlurm;
+    error = {.file = "environment",
+             .key = slurm ? "SLURM_NTASKS" : "WORLD_SIZE",
+             .found = StrCat(environment.ranks)};
   } else {
-    const size_t hosts = std::max<size_t>(1, launch.hosts.size());
-    error = loaded.At(launch.ranks_per_host ? "launch.ranks_per_host" : "launch.hosts");
-    error.found = StrCat(launch.ranks_per_host ? StrCat(ranks.per_host, " on ") : "", hosts,
-                         hosts == 1 ? " host" : " hosts");
+    const size_t hosts = std::max<size_t>(1, environment.slots.size());
+    const bool by_slots = std::any_of(environment.slots.begin(), environment.slots.end(), std::identity());
+    error = loaded.At(!by_slots && launch.ranks_per_host  ? "launch.ranks_per_host"
+                      : launch.kind == LaunchKind::kSlurm ? "launch.slurm.nodes"
+                      : launch.hostfile                   ? "launch.hostfile"
+                                                          : "launch.hosts");
+    error.found = by_slots ? StrCat(ranks.total, " ranks on ", hosts, " hosts")
+                           : StrCat(launch.ranks_per_host ? StrCat(ranks.per_host, " on ") : "", hosts,
+                                    hosts == 1 ? " host" : " hosts");
   }
   error.expected = StrCat(automatic ? "a multiple of " : "", Describe(axes), " = ", product, " ranks");
   error.hint =
@@ -148,9 +161,13 @@ absl::Status ResolveMesh(LoadedRecipe& loaded, const Environment& environment) {
     ranks.per_host = environment.ranks_per_host > 0 ? environment.ranks_per_host
                                                     : launch.ranks_per_host.value_or(environment.ranks);
   } else {
-    const int64_t hosts = std::max<int64_t>(1, static_cast<int64_t>(launch.hosts.size()));
-    ranks.per_host = launch.ranks_per_host.value_or((product + hosts - 1) / hosts);
-    ranks.total = ranks.per_host * hosts;
+    // The axes that are set, over the hosts that leave it open.
+    const int64_t said = environment.RanksOnHosts(0);
+    const int64_t open =
+        std::max<int64_t>(1, std::count(environment.slots.begin(), environment.slots.end(), 0));
+    const int64_t needed = std::max<int64_t>(open, product - said);
+    ranks.per_host = launch.ranks_per_host.value_or((needed + open - 1) / open);
+    ranks.total = environment.slots.empty() ? ranks.per_host : environment.RanksOnHosts(ranks.per_host);
   }
   if (automatic ? ranks.total % product != 0 : ranks.total != product) {
     return DoesNotMultiplyOut(loaded, environment, ranks, axes, product, automatic);
@@ -180,6 +197,12 @@ absl::Status ResolveSharding(LoadedRecipe& loaded) {
 }
 
 }  // namespace
+
+int64_t Environment::RanksOnHosts(int64_t per_host) const {
+  int64_t ranks = 0;
+  for (const int of_host : slots) ranks += of_host > 0 ? of_host : per_host;
+  return ranks;
+}
 
 std::string DefaultOutput(const std::string& file) {
   return StrCat("runs/", std::filesystem::path(file).stem().string());

@@ -149,13 +149,16 @@ void FitRanks(LoadedRecipe& loaded, const Environment& environment) {
   std::optional<int64_t> ranks;
   if (environment.ranks > 0) {
     ranks = environment.ranks;
-  } else if (launch.ranks_per_host) {
-    ranks = *launch.ranks_per_host * std::max<int64_t>(1, std::ssize(launch.hosts));
+  } else if (!environment.slots.empty()) {
+    ranks = environment.RanksOnHosts(launch.ranks_per_host.value_or(1));
+  } else {
+    ranks = launch.ranks_per_host;
   }
   if (!ranks || *ranks == product) return;
-  const bool ranks_are_asked_for = environment.ranks > 0 ||
+  const bool ranks_are_asked_for = environment.ranks > 0 || environment.RanksOnHosts(0) > 0 ||
                                    loaded.GivenOnCommandLine("launch.ranks_per_host") ||
-                                   loaded.GivenOnCommandLine("launch.hosts");
+                                   loaded.GivenOnCommandLine("launch.hosts") ||
+                                   loaded.GivenOnCommandLine("launch.hostfile");
   if (!ranks_are_asked_for) {
     launch.ranks_per_host.reset();
   } else if (!loaded.GivenOnCommandLine("parallel.data")) {

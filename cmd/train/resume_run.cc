@@ -67,7 +67,6 @@ absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched) {
 
 absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector<std::string>& overrides,
                                   const std::optional<RankEnvironment>& launched) {
-  const Environment environment = EnvironmentHere(launched);
   OpenedRecipe opened;
   RunPaths paths(options.run);
   if (options.run.empty()) {
@@ -83,8 +82,15 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
   if (options.run.empty()) {
+    const bool names_hosts =
+        !opened.loaded.recipe.launch.hosts.empty() || opened.loaded.recipe.launch.hostfile;
+    FTUNE_ASSIGN_OR_RETURN(const Environment environment,
+                           EnvironmentHere(names_hosts ? opened.loaded : run, launched));
     FTUNE_RETURN_IF_ERROR(FollowRun(opened.loaded, run, environment));
   } else {
+    // Its hosts, as the overrides have them, before the mesh is made to fit them.
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe changed, LoadRecipeText(text, file, overrides));
+    FTUNE_ASSIGN_OR_RETURN(const Environment environment, EnvironmentHere(changed, launched));
     FTUNE_ASSIGN_OR_RETURN(opened.loaded, TakeUpRecipe(text, file, overrides, environment));
     FTUNE_RETURN_IF_ERROR(StayInFolder(opened.loaded, options.run));
   }
@@ -125,10 +131,9 @@ absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
   return opened;
 }
 
-absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step,
-                                 Progress& progress) {
+absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& train, Progress& progress) {
   const RunPaths paths(*loaded.recipe.output_dir);
-  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(paths.folder));
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(paths.folder, train.least_attempt));
   FTUNE_RETURN_IF_ERROR(folder.RemoveLeftOvers());
   const CheckOptions options = {.threads = std::min(kMostThreads, static_cast<int>(AllowedCores().size())),
                                 .on_progress = [&](int64_t done, int64_t total) {
@@ -136,7 +141,8 @@ absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64
                                   progress.Passing(absl::StrFormat("checking the checkpoint: %s of %s",
                                                                    HumanBytes(done), HumanBytes(total)));
                                 }};
-  FTUNE_ASSIGN_OR_RETURN(const CheckpointChoice choice, ChooseCheckpoint(paths.checkpoints(), step, options));
+  FTUNE_ASSIGN_OR_RETURN(const CheckpointChoice choice,
+                         ChooseCheckpoint(paths.checkpoints(), train.step, options));
   for (const DamagedCheckpoint& damaged : choice.damaged) {
     progress.Say(StrCat("warning: the checkpoint of step ", damaged.entry.step,
                         " is damaged and passed over: ", std::string(damaged.why.message())));

@@ -16,8 +16,10 @@
 #include "cmd/train/rank_report.h"
 #include "cmd/train/rank_run.h"
 #include "cmd/train/resume_run.h"
+#include "cmd/train/submit_slurm.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_data.h"
+#include "parallel/launch/slurm/step_rank.h"
 
 namespace ftune {
 namespace {
@@ -31,6 +33,11 @@ absl::StatusOr<RankStart> ReadRankStart() {
   start.style = !start.supervised                      ? StyleOf(stderr)
                 : *supervised == kSupervisedOnTerminal ? ProgressStyle::kRelayed
                                                        : ProgressStyle::kPlain;
+  if (start.environment) return start;
+  FTUNE_ASSIGN_OR_RETURN(start.slurm, ReadSlurm(environment, EnclosingStep()));
+  if (start.slurm.kind == SlurmScope::Kind::kStep && start.slurm.tasks() > 1) {
+    FTUNE_ASSIGN_OR_RETURN(start.environment, RankOfStep(start.slurm, environment));
+  }
   return start;
 }
 
@@ -52,6 +59,13 @@ absl::Status CheckFlags(const TrainOptions& options) {
     return UsageError(
         {.file = "command line", .key = flag, .message = message, .hint = "leave one of the two out"});
   };
+  if (options.slurm) {
+    const char* const message = "a job that is submitted (--slurm) goes on with its run each time it starts";
+    if (options.force) return with_resume("--force", message);
+    if (options.lr_range_test) return with_resume("--lr-range-test", message);
+    if (options.dry_run)
+      return with_resume("--dry-run", "--slurm submits a job; --slurm --print only shows it");
+  }
   if (!options.resume_if_begun) return absl::OkStatus();
   if (options.force) return with_resume("--force", "it replaces the run that --resume goes on with");
   if (options.lr_range_test)
@@ -59,9 +73,28 @@ absl::Status CheckFlags(const TrainOptions& options) {
   return absl::OkStatus();
 }
 
+// Where ftune is to start ranks by srun.
+absl::Status CheckNodes(const LoadedRecipe& loaded, const SlurmScope& slurm) {
+  if (loaded.recipe.launch.kind != LaunchKind::kSlurm || slurm.is_this_node()) return absl::OkStatus();
+  ErrorDetail error = loaded.At("launch.kind");
+  error.found = "slurm";
+  if (slurm.kind == SlurmScope::Kind::kAllocation) {
+    error.message = "this version of ftune starts no ranks on other nodes of a job";
+    error.hint = StrCat("have srun start them: srun --nodes=", slurm.nodes.size(),
+                        " --ntasks-per-node=", *loaded.recipe.launch.ranks_per_host, " ftune train …");
+    return UsageError(std::move(error));
+  }
+  error.found += ", outside of a Slurm job";
+  error.expected = "a job: its script, the shell of salloc, or a step of several tasks";
+  error.hint = "submit one with `ftune train --slurm`, or remove launch.kind";
+  return UsageError(std::move(error));
+}
+
 absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation& invocation,
                                          const RankStart& start) {
   FTUNE_RETURN_IF_ERROR(CheckFlags(options));
+  if (options.slurm) return SubmitToSlurm(options, invocation.verbosity());
+  options.least_attempt = 1 + start.slurm.restarts;
   FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenForTraining(options, start.environment));
   LoadedRecipe& loaded = opened.loaded;
   if (opened.goes_on) options.resume = ResumePoint();
@@ -76,6 +109,7 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
     absl::StatusOr<CommandResult> result = DryRun(loaded, invocation);
     return result.ok() ? result : loaded.Placed(std::move(result).status());
   }
+  if (!start.environment) FTUNE_RETURN_IF_ERROR(CheckNodes(loaded, start.slurm));
   const int ranks = ToMeshShape(loaded.recipe.parallel).ranks();
   if (options.lr_range_test && ranks > 1) {
     return UsageError({.file = "command line",

@@ -379,7 +379,8 @@ TEST_CASE("what was found out later is kept: a sequence length that the model ha
 
 TEST_CASE("a recipe.yaml that is damaged") {
   std::string written = Written("");
-  CHECK(ExitCodeOf(LoadRunRecipe(written.substr(0, written.size() / 2), kFile).status()) == 2);
+  CHECK(ExitCodeOf(
+            LoadRunRecipe(written.substr(0, written.find(": ", written.size() / 2)), kFile).status()) == 2);
   CHECK(ExitCodeOf(LoadRunRecipe("", kFile).status()) == 2);
   written.replace(written.find("seed: 42"), 8, "seed: -1");
   CHECK(Has(std::string(LoadRunRecipe(written, kFile).status().message()), "run/recipe.yaml:"));
