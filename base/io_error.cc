@@ -1,6 +1,7 @@
 #include "base/io_error.h"
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -33,14 +34,21 @@ std::string HintFor(int error) {
   }
 }
 
+std::string Why(int error) { return std::generic_category().message(error); }
+
 }  // namespace
 
 absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error) {
   // No fault of the file.
   const ExitCode exit = error == ENOMEM ? ExitCode::kDoesNotFit : ExitCode::kData;
   return UserError(exit, {.file = path.string(),
-                          .message = StrCat("cannot ", action, ": ", std::generic_category().message(error)),
+                          .message = StrCat("cannot ", action, ": ", Why(error)),
                           .hint = HintFor(error)});
+}
+
+bool IsDiskFull(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  return detail && (detail->message.ends_with(Why(ENOSPC)) || detail->message.ends_with(Why(EDQUOT)));
 }
 
 }  // namespace ftune

@@ -12,4 +12,7 @@ namespace ftune {
 // is what is missing; `error` is an errno value.
 absl::Status IoError(const std::filesystem::path& path, std::string_view action, int error);
 
+// Whether it is such a status, of a disk or a quota that is full; also one that another process has told of.
+bool IsDiskFull(const absl::Status& status);
+
 }  // namespace ftune

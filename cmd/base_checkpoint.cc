@@ -1,6 +1,7 @@
 #include "cmd/base_checkpoint.h"
 
 #include <set>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/folder.h"
@@ -58,6 +59,18 @@ absl::StatusOr<std::optional<fs::path>> BaseCheckpointOf(const Recipe& recipe) {
     from = made.recipe.adapter ? made.recipe.model.init_from : std::nullopt;
   }
   return none;
+}
+
+std::optional<fs::path> BaseCheckpointOfAdapter(const fs::path& adapter) {
+  const RunPaths run(adapter / "..");
+  std::error_code error;
+  if (!Exists(run.recipe()) || !fs::equivalent(run.adapter(), adapter, error)) return std::nullopt;
+  const absl::StatusOr<MappedFile> text = MappedFile::Open(run.recipe());
+  if (!text.ok()) return std::nullopt;
+  const absl::StatusOr<LoadedRecipe> made = LoadRunRecipe(text->text(), run.recipe().string());
+  if (!made.ok()) return std::nullopt;
+  absl::StatusOr<std::optional<fs::path>> base = BaseCheckpointOf(made->recipe);
+  return base.ok() ? *std::move(base) : std::nullopt;
 }
 
 absl::StatusOr<CheckpointBase> OpenCheckpointBase(const fs::path& checkpoint, const std::string& named_in) {

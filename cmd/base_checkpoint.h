@@ -19,6 +19,10 @@ namespace ftune {
 // where the base is a model's files.
 absl::StatusOr<std::optional<std::filesystem::path>> BaseCheckpointOf(const Recipe& recipe);
 
+// The same of a run's adapter, by its folder: earlier versions named the model alone in adapter_config.json.
+// Nothing where the run's recipe does not tell.
+std::optional<std::filesystem::path> BaseCheckpointOfAdapter(const std::filesystem::path& adapter);
+
 // A checkpoint as the base of an adapter.
 struct CheckpointBase {
   std::string model;  // model.path of its run: what the weights are put into

@@ -36,6 +36,7 @@ struct Invocation {
 };
 
 // One a file: adds the subcommand and its flags to `app`. `invocation` outlives the parse.
+void AddAgent(CLI::App& app, Invocation& invocation);
 void AddTrain(CLI::App& app, Invocation& invocation);
 void AddResume(CLI::App& app, Invocation& invocation);
 void AddGenerate(CLI::App& app, Invocation& invocation);

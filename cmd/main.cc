@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   ftune::AddVerify(app, invocation);
   ftune::AddPlan(app, invocation);
   ftune::AddRecipe(app, invocation);
+  ftune::AddAgent(app, invocation);
 
   if (const absl::Status known = ftune::CheckCommand(app, argc, argv); !known.ok()) {
     const std::vector<std::string> words(argv + 1, argv + argc);

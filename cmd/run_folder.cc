@@ -182,6 +182,11 @@ absl::StatusOr<RunFolder> RunFolder::Continue(const fs::path& folder, int least_
   return run;
 }
 
+absl::Status RunFolder::BeginAttempt() {
+  FTUNE_ASSIGN_OR_RETURN(attempt_, NextAttempt(paths_));
+  return absl::OkStatus();
+}
+
 absl::Status RunFolder::RemoveLeftOvers() {
   for (const fs::path& folder : {paths_.folder, paths_.checkpoints()}) {
     if (!Exists(folder)) continue;
@@ -236,6 +241,7 @@ absl::StatusOr<RunModel> FindRunModel(const std::string& named, const std::strin
   for (const std::string& name : {base, own.ok() ? own->base_model : ""}) {
     if (!checkpoint && IsCheckpointName(name)) checkpoint = name;
   }
+  if (!checkpoint) checkpoint = BaseCheckpointOfAdapter(folder);
   CheckpointBase under;
   if (checkpoint) {
     FTUNE_ASSIGN_OR_RETURN(under, OpenCheckpointBase(*checkpoint, (folder / "adapter_config.json").string()));

@@ -65,6 +65,8 @@ class RunFolder {
   const RunPaths& paths() const { return paths_; }
   // How often the run was started, with this time; `least_attempt` at least.
   int attempt() const { return attempt_; }
+  // It is started once more.
+  absl::Status BeginAttempt();
 
   // Removes what an earlier run wrote here, and nothing else; where it is adopted not the ranks' logs, which
   // are this run's. Called once the new run is known to start.

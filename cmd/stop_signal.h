@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM as a request to stop at the next good moment; a second one ends the process at once.
+// SIGINT, SIGTERM and, where it is not ignored, SIGHUP as a request to stop at the next good moment; a second
+// one ends the process at once.
 // SIGUSR1 as a request to save.
 // What comes with the first, from one who signals a process and its whole group, say, is no second one.
 #pragma once
@@ -9,7 +10,7 @@
 
 namespace ftune {
 
-// Made before other threads start: they inherit its signal mask. While it lives, the two signals go to its
+// Made before other threads start: they inherit its signal mask. While it lives, these signals go to its
 // own thread.
 class StopSignal {
  public:

@@ -200,7 +200,7 @@ class Verification {
                                 .verify = VerifyTask{.reference = folder_, .steps = steps}};
     Invocation quiet = invocation_;
     quiet.quiet = true;
-    return SupervisedRun(train, quiet, std::move(loaded)).Run();
+    return SupervisedRun(train, quiet, std::move(loaded), /*hosts=*/{}).Run();
   }
 
   void Show(const nlohmann::ordered_json& found) const {

@@ -26,6 +26,19 @@ absl::Status NoSuchStep(const fs::path& where, int64_t step, const std::vector<C
                      .expected = StrCat("the step of a checkpoint; there are: ", StrJoin(steps, ", "))});
 }
 
+absl::Status HasNone(const NamedCheckpoints& found) {
+  ErrorDetail detail = {
+      .file = found.checkpoints.string(),
+      .message = "this run has no checkpoint yet",
+      .hint = "`touch save` in its folder saves one at the next step of a run that goes on"};
+  if (!found.superseded.empty()) {
+    detail.message = StrCat("this run has no checkpoint but ", found.superseded.size(), " set aside");
+    detail.hint = StrCat("`ftune checkpoint ls ", found.run.string(),
+                         "` shows them; one that is renamed to step-… can be gone on from");
+  }
+  return UsageError(std::move(detail));
+}
+
 // A checkpoint that was copied elsewhere may have another name.
 absl::StatusOr<CheckpointEntry> EntryOf(const fs::path& folder) {
   const fs::path named = folder.has_filename() ? folder : folder.parent_path();
@@ -55,21 +68,7 @@ bool IsCheckpoint(const fs::path& folder) {
   return Exists(folder / kManifestName) && !Exists(folder / "config.json");
 }
 
-absl::StatusOr<std::vector<fs::path>> ListSuperseded(const fs::path& checkpoints) {
-  std::vector<fs::path> found;
-  if (!Exists(checkpoints)) return found;
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(checkpoints));
-  for (const fs::path& entry : entries) {
-    const std::string name = entry.filename().string();
-    const size_t step = name.find("-step-");
-    if (!name.starts_with("superseded-") || step == std::string::npos) continue;
-    if (StepOfName(name.substr(step + 1)) && Exists(entry / kManifestName)) found.push_back(entry);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step) {
+absl::StatusOr<NamedCheckpoints> ListAllNamed(const std::string& named) {
   NamedCheckpoints found;
   if (!Exists(named)) {
     return UsageError({.file = named,
@@ -79,23 +78,24 @@ absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::option
   if (IsCheckpoint(named)) {
     FTUNE_ASSIGN_OR_RETURN(found.entries.emplace_back(), EntryOf(named));
     found.checkpoints = found.entries.front().folder.parent_path();
-  } else {
-    const RunPaths paths(named);
-    found.run = paths.folder;
-    found.checkpoints = paths.checkpoints();
-    if (!Exists(paths.recipe()) && !Exists(found.checkpoints)) {
-      return UsageError({.file = named,
-                         .message = "there is no run in this folder",
-                         .expected = "the folder of a run, or of a checkpoint"});
-    }
-    FTUNE_ASSIGN_OR_RETURN(found.entries, ListCheckpointFolders(found.checkpoints));
+    return found;
   }
-  if (found.entries.empty()) {
-    return UsageError(
-        {.file = found.checkpoints.string(),
-         .message = "this run has no checkpoint yet",
-         .hint = "`touch save` in its folder saves one at the next step of a run that goes on"});
+  const RunPaths paths(named);
+  found.run = paths.folder;
+  found.checkpoints = paths.checkpoints();
+  if (!Exists(paths.recipe()) && !Exists(found.checkpoints)) {
+    return UsageError({.file = named,
+                       .message = "there is no run in this folder",
+                       .expected = "the folder of a run, or of a checkpoint"});
   }
+  FTUNE_ASSIGN_OR_RETURN(found.entries, ListCheckpointFolders(found.checkpoints));
+  FTUNE_ASSIGN_OR_RETURN(found.superseded, ListSuperseded(found.checkpoints));
+  return found;
+}
+
+absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step) {
+  FTUNE_ASSIGN_OR_RETURN(NamedCheckpoints found, ListAllNamed(named));
+  if (found.entries.empty()) return HasNone(found);
   if (!step) return found;
   const auto chosen = std::find_if(found.entries.begin(), found.entries.end(),
                                    [&](const CheckpointEntry& entry) { return entry.step == *step; });

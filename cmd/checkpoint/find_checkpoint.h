@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint_folder.h"
+#include "engine/checkpoint/superseded.h"
 
 namespace ftune {
 
@@ -21,13 +22,12 @@ struct NamedCheckpoints {
   std::filesystem::path run;          // empty: a checkpoint was named
   std::filesystem::path checkpoints;  // the folder that they are in
   std::vector<CheckpointEntry> entries;
+  std::vector<SupersededCheckpoint> superseded;  // of a run
 };
-// Whole or not. With `step` that one alone. Errors: there is no such folder, no run, no checkpoint in it,
-// none of the step.
+// All that there are, whole or not; there may be none. Errors: there is no such folder, no run in it.
+absl::StatusOr<NamedCheckpoints> ListAllNamed(const std::string& named);
+// With `step` that one alone. Errors: also where there is no checkpoint, or none of the step.
 absl::StatusOr<NamedCheckpoints> ListNamed(const std::string& named, std::optional<int64_t> step);
-
-// Checkpoints that a run which went back has set aside, by their names. None where there is no such folder.
-absl::StatusOr<std::vector<std::filesystem::path>> ListSuperseded(const std::filesystem::path& checkpoints);
 
 // A checkpoint that is whole, for its values: the folder that is named, or a run's newest, or that of `step`.
 // Nothing where what is named is neither a checkpoint nor a run with checkpoints. `say` is told of damaged

@@ -41,10 +41,33 @@ std::string Column(const std::optional<double>& number) {
   return number ? absl::StrFormat("%.4f", *number) : "-";
 }
 
+// Below the others, with what removes them.
+void AddSuperseded(const NamedCheckpoints& named, CommandResult& result) {
+  if (named.superseded.empty()) return;
+  nlohmann::ordered_json& all = result.json["superseded"] = nlohmann::ordered_json::array();
+  StrAppend(result.text, "set aside (`ftune checkpoint rm ", named.run.string(),
+            " --superseded` removes them):\n");
+  for (const SupersededCheckpoint& one : named.superseded) {
+    const std::filesystem::path& folder = one.entry.folder;
+    const int64_t bytes = BytesOnDisk(folder);
+    all.push_back({{"path", folder.string()}, {"bytes", bytes}});
+    StrAppend(result.text,
+              absl::StrFormat("%9s  %10s  %s\n", "", HumanBytes(bytes), folder.filename().string()));
+  }
+}
+
+// Also where all that a run has is set aside.
+absl::StatusOr<NamedCheckpoints> ListToShow(const CheckpointOptions& options) {
+  const std::string& name = options.names.front();
+  if (options.step) return ListNamed(name, options.step);
+  FTUNE_ASSIGN_OR_RETURN(NamedCheckpoints named, ListAllNamed(name));
+  return named.entries.empty() && named.superseded.empty() ? ListNamed(name, std::nullopt) : std::move(named);
+}
+
 }  // namespace
 
 absl::StatusOr<CommandResult> ShowCheckpointList(const CheckpointOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints named, ListNamed(options.names.front(), options.step));
+  FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints named, ListToShow(options));
   CommandResult result;
   nlohmann::ordered_json& all = result.json["checkpoints"] = nlohmann::ordered_json::array();
   result.text = absl::StrFormat("%9s  %10s  %-19s  %9s  %9s\n", "step", "size", "saved", "loss", "eval loss");
@@ -78,18 +101,8 @@ absl::StatusOr<CommandResult> ShowCheckpointList(const CheckpointOptions& option
     result.text.erase(result.text.find_last_not_of(' ') + 1);
     result.text += '\n';
   }
-  if (named.run.empty() || options.step) return result;
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> aside, ListSuperseded(named.checkpoints));
-  if (aside.empty()) return result;
-  nlohmann::ordered_json& others = result.json["superseded"] = nlohmann::ordered_json::array();
-  StrAppend(result.text, "set aside (`ftune checkpoint rm ", named.run.string(),
-            " --superseded` removes them):\n");
-  for (const std::filesystem::path& folder : aside) {
-    const int64_t bytes = BytesOnDisk(folder);
-    others.push_back({{"path", folder.string()}, {"bytes", bytes}});
-    StrAppend(result.text,
-              absl::StrFormat("%9s  %10s  %s\n", "", HumanBytes(bytes), folder.filename().string()));
-  }
+  if (named.entries.empty()) result.text = "this run has no checkpoint but those that are set aside\n";
+  if (!options.step) AddSuperseded(named, result);
   return result;
 }
 

@@ -35,9 +35,10 @@ absl::StatusOr<CommandResult> RemoveSuperseded(const std::string& run) {
   FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Continue(run));  // nobody may be writing
   CommandResult result;
   nlohmann::ordered_json& removed = result.json["removed"] = nlohmann::ordered_json::array();
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> aside,
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SupersededCheckpoint> aside,
                          ListSuperseded(RunPaths(run).checkpoints()));
-  for (const std::filesystem::path& doomed : aside) {
+  for (const SupersededCheckpoint& one : aside) {
+    const std::filesystem::path& doomed = one.entry.folder;
     FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(doomed));
     removed.push_back(doomed.string());
     StrAppend(result.text, "removed ", doomed.string(), "\n");

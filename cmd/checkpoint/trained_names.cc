@@ -63,20 +63,24 @@ absl::Status CheckHasValues(const Manifest& manifest, const std::vector<std::str
   return absl::OkStatus();
 }
 
-absl::Status CheckComplete(const Manifest& manifest, const std::vector<CheckpointEntry>& others,
-                           const std::string& file) {
+RunNames NamesInRun(const std::vector<CheckpointEntry>& checkpoints) {
+  RunNames names;
+  for (const CheckpointEntry& entry : checkpoints) {
+    const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);
+    if (!manifest.ok()) continue;
+    for (const auto& [name, value] : manifest->values) names[manifest->model].insert(name);
+  }
+  return names;
+}
+
+absl::Status CheckComplete(const Manifest& manifest, const RunNames& run, const std::string& file) {
   std::vector<std::string> names;
   for (const auto& [name, states] : manifest.optimizer) names.push_back(name);
   FTUNE_RETURN_IF_ERROR(CheckHasValues(manifest, names, file));
   FTUNE_RETURN_IF_ERROR(CheckHasValues(manifest, NamesByRecipe(manifest, file), file));
-  for (const CheckpointEntry& entry : others) {
-    const absl::StatusOr<Manifest> other = ReadManifest(entry.folder);
-    if (!other.ok() || other->model != manifest.model) continue;
-    names.clear();
-    for (const auto& [name, value] : other->values) names.push_back(name);
-    FTUNE_RETURN_IF_ERROR(CheckHasValues(manifest, names, file));
-  }
-  return absl::OkStatus();
+  const auto others = run.find(manifest.model);
+  if (others == run.end()) return absl::OkStatus();
+  return CheckHasValues(manifest, {others->second.begin(), others->second.end()}, file);
 }
 
 }  // namespace ftune

@@ -22,9 +22,8 @@ Damage DamageOf(const absl::Status& status) {
 }
 
 // All that is wrong with the files, not only with the first.
-std::vector<Damage> FindDamage(const CheckpointEntry& entry, const std::vector<CheckpointEntry>& all,
-                               Progress& progress) {
-  const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);  // each tensor's cover too
+std::vector<Damage> FindDamage(const CheckpointEntry& entry, const absl::StatusOr<Manifest>& manifest,
+                               const RunNames& run, Progress& progress) {
   if (!manifest.ok()) return {DamageOf(manifest.status())};
   if (manifest->step != entry.step) {
     return {DamageOf(DataError({.file = (entry.folder / kManifestName).string(),
@@ -32,7 +31,7 @@ std::vector<Damage> FindDamage(const CheckpointEntry& entry, const std::vector<C
                                 .found = StrCat(manifest->step),
                                 .expected = StrCat(entry.step, ", as the folder's name says")}))};
   }
-  const absl::Status complete = CheckComplete(*manifest, all, (entry.folder / kManifestName).string());
+  const absl::Status complete = CheckComplete(*manifest, run, (entry.folder / kManifestName).string());
   const CheckOptions check = {
       .threads = CpuCores(), .on_progress = [&](int64_t done, int64_t total) {
         progress.Passing(StrCat("step ", entry.step, ": ", HumanBytes(done), " of ", HumanBytes(total)));
@@ -64,19 +63,17 @@ nlohmann::ordered_json ToJson(const std::vector<Damage>& damage) {
 absl::StatusOr<CommandResult> VerifyCheckpoints(const CheckpointOptions& options, Progress& progress) {
   FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints named, ListNamed(options.names.front(), options.step));
   // With --step too the others of the run tell what there has to be.
-  const absl::StatusOr<NamedCheckpoints> run = ListNamed(options.names.front(), std::nullopt);
-  FTUNE_RETURN_IF_ERROR(run.status());
+  FTUNE_ASSIGN_OR_RETURN(const NamedCheckpoints of_run, ListNamed(options.names.front(), std::nullopt));
+  const RunNames run = NamesInRun(of_run.entries);
   CommandResult result;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::optional<int64_t> newest_whole;
   bool damaged = false;
   for (const CheckpointEntry& entry : named.entries) {
-    const std::vector<Damage> damage = FindDamage(entry, run->entries, progress);
-    int64_t bytes = 0, files = 0;
-    if (const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder); manifest.ok()) {
-      bytes = manifest->bytes();
-      files = std::ssize(manifest->files);
-    }
+    const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);  // each tensor's cover too
+    const std::vector<Damage> damage = FindDamage(entry, manifest, run, progress);
+    const int64_t bytes = manifest.ok() ? manifest->bytes() : 0;
+    const int64_t files = manifest.ok() ? std::ssize(manifest->files) : 0;
     all.push_back({{"step", entry.step},
                    {"valid", damage.empty()},
                    {"bytes", bytes},

@@ -30,13 +30,7 @@ std::vector<Limit> Limits() {
        "lora adapter"},
       {"log.tensorboard", {}, "read log.jsonl of the run"},
       {"log.hook", {}, "read log.jsonl of the run"},
-      {"launch.kind",
-       {"auto", "local", "slurm", "env"},
-       "run ftune on one host, or start its ranks with a launcher such as torchrun"},
       {"launch.device", {"auto", "cpu"}},
-      {"launch.hosts", {}, "run ftune on one host"},
-      {"launch.hostfile", {}, "run ftune on one host"},
-      {"launch.max_restarts"},
       {"launch.min_hosts"},
   };
 }

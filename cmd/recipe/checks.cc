@@ -131,6 +131,12 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.launch.exclude && r.launch.hosts.empty() && !r.launch.hostfile; },
        "there are no hosts to choose from",
        "add launch.hosts or launch.hostfile, or remove it"},
+      {{"launch.kind", "launch.hosts", "launch.hostfile"},
+       [](const Recipe& r) {
+         return r.launch.kind == LaunchKind::kSsh && r.launch.hosts.empty() && !r.launch.hostfile;
+       },
+       "no hosts are named",
+       "add launch.hosts or launch.hostfile"},
       {{"train.eval_steps", "data.eval", "data.val_set_size"},
        [](const Recipe& r) { return r.train.eval_steps && !r.data.has_evaluation(); },
        "there is no evaluation data",

@@ -461,7 +461,9 @@ void AddCheckpoint(KeyTable& table) {
                  "Save every so many steps, and always at the end. auto: about every 15 minutes."),
        MakeField("saves_per_epoch", &S::saves_per_epoch, NullOr(NumberType({.above = 0, .max = 1e6})),
                  "Save so often per epoch, instead of save_steps."),
-       MakeField("keep_last", &S::keep_last, IntType(1), "How many checkpoints are kept.",
+       MakeField("keep_last", &S::keep_last, IntType(1),
+                 "How many checkpoints are kept, and how many of those that are set aside as the run went "
+                 "back behind them.",
                  {"save_total_limit"}),
        MakeField("keep_best", &S::keep_best, BoolType(),
                  "Save at each evaluation that is the best so far, and keep that checkpoint too."),
@@ -519,6 +521,8 @@ void AddLaunch(KeyTable& table) {
            "The only hosts of these that are used, joined by @; after a colon the slots, where not all are."),
        MakeField("exclude", &S::exclude, NullOr(TextType("hosts such as node1@node2:0,2")),
                  "Hosts, or slots, of these that are not used, written likewise."),
+       MakeField("program", &S::program, NullOr(TextType("a path")),
+                 "Where ftune is on the other hosts. null: at the same place as here."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "

@@ -191,7 +191,8 @@ void FitBatch(LoadedRecipe& loaded, int64_t data_ranks) {
   train.micro_batch_size = micro;
 }
 
-absl::Status FitToMesh(LoadedRecipe& loaded, const Environment& environment) {
+absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& find) {
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, find(loaded));
   FitRanks(loaded, environment);
   // The ranks of data, whatever the sizes of the batch.
   LoadedRecipe trial = loaded;
@@ -229,7 +230,7 @@ absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::str
 
 absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::string& file,
                                           const std::vector<std::string>& overrides,
-                                          const Environment& environment) {
+                                          const EnvironmentFinder& environment) {
   FTUNE_ASSIGN_OR_RETURN(const RunText run, ReadRunText(text, file));
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded,
                          ReadRecipe(Undone(run, DerivedAgain), file, overrides, DropWithoutEffect));
@@ -241,7 +242,7 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
   return loaded;
 }
 
-absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const Environment& environment) {
+absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment) {
   given.given = given.recipe;
   const std::vector<std::string> only_in_one = OnlyInOne(given.recipe, run.recipe);
   for (const RecipeKey& key : RecipeKeys().keys()) {
@@ -262,7 +263,11 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
     error.hint = "leave it, or start another run from this one's weights, with model.init_from";
     return error;
   };
-  std::vector<ErrorDetail> errors;
+  // What was given as the run has it, and is now derived otherwise, follows from another key.
+  const auto follows = [&](const RecipeKey& key, const std::string& expected) {
+    return loaded.given && Shown(key, *loaded.given) == expected;
+  };
+  std::vector<ErrorDetail> errors, consequences;
   const std::vector<std::string> only_in_one = OnlyInOne(loaded.recipe, run);
   for (const std::string& name : only_in_one) {
     const bool in_run = RecipeKeys().FindSection(name)->present(run);
@@ -274,9 +279,10 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
     const bool fixed = key.on_resume == OnResume::kFixed || (stops_early && key.name == "data.eval");
     if (!fixed || Contains(only_in_one, key.section)) continue;
     const std::string found = Shown(key, loaded.recipe), expected = Shown(key, run);
-    if (found != expected) errors.push_back(refuse(key.name, found, expected));
+    if (found == expected) continue;
+    (follows(key, expected) ? consequences : errors).push_back(refuse(key.name, found, expected));
   }
-  return RecipeStatus(std::move(errors));
+  return RecipeStatus(errors.empty() ? std::move(consequences) : std::move(errors));
 }
 
 }  // namespace ftune

@@ -1,6 +1,7 @@
 // The recipe of a run that goes on: what may change, and how what follows from the mesh is found again.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@
 
 namespace ftune {
 
+// What there is for a recipe: its hosts, for example.
+using EnvironmentFinder = std::function<absl::StatusOr<Environment>(const LoadedRecipe& loaded)>;
+
 // The recipe.yaml that a run has written (ToYaml of a LoadedRecipe): `recipe` as it says, `given` with the
 // values that its comments name. What was not given has no place.
 absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::string& file);
@@ -21,11 +25,11 @@ absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::str
 // it elsewhere gives way: the batch of all ranks stays, and its parts follow.
 absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::string& file,
                                           const std::vector<std::string>& overrides,
-                                          const Environment& environment);
+                                          const EnvironmentFinder& environment);
 
 // `given` is a recipe for the run of `run`, not resolved: what it leaves to ftune stays as the run has it,
 // where a run may not change it.
-absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const Environment& environment);
+absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment);
 
 // An error that has all keys whose values a run may not change and that are not those of `run`, the recipe
 // in `file`. Both are resolved.

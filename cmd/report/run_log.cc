@@ -76,6 +76,14 @@ absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path) {
   return line.is_null() ? 0 : line["attempt"].get<int>();
 }
 
+absl::StatusOr<std::optional<int64_t>> LastStepOf(const std::filesystem::path& path) {
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
+                           return line.contains("event") && line["event"] == "train" &&
+                                  line.contains("step") && line["step"].is_number_integer();
+                         }));
+  return line.is_null() ? std::optional<int64_t>() : line["step"].get<int64_t>();
+}
+
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path) {
   // A checkpoint's line says how large it is, or why it could not be written.
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
@@ -100,7 +108,7 @@ void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered
   nlohmann::ordered_json line = {
       {"event", std::string(event)}, {"time", UnixSeconds()}, {"step", step}, {"attempt", attempt_}};
   line.update(facts);
-  const std::string text = line.dump() + "\n";
+  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   // One write a line: a reader, or a crash, never sees half of one that another follows.
   const ssize_t written = write(file_.get(), text.data(), text.size());
   if (written == std::ssize(text)) return;
@@ -157,11 +165,14 @@ void RunLog::Checkpoint(const SaveReport& r) {
                   {"seconds", r.seconds},
                   {"stall_seconds", r.stall_seconds},
                   {"removed", r.removed}});
+    if (!r.removed_superseded.empty()) facts["removed_superseded"] = r.removed_superseded;
   } else {
     facts["error"] = std::string(r.status.message());
   }
   Write("save", r.step, facts);
 }
+
+void RunLog::Restart(int64_t step, nlohmann::ordered_json facts) { Write("restart", step, facts); }
 
 void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }
 

@@ -28,6 +28,8 @@ class RunLog {
   void Eval(const EvalReport& report, const std::vector<PromptAnswer>& samples);
   void Save(int64_t step, const std::filesystem::path& path);
   void Checkpoint(const SaveReport& report);
+  // After a failure, of which `facts` tell: the step is where training goes on.
+  void Restart(int64_t step, nlohmann::ordered_json facts);
   void End(int64_t step, nlohmann::ordered_json facts);
 
   // The first failure to write (a full disk), if any: training goes on, the run says so at its end.
@@ -46,6 +48,8 @@ class RunLog {
 
 // The attempt that wrote last to a log; 0 where there is none, or no line of one.
 absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path);
+// The step that was trained last; none where the log has no line of one.
+absl::StatusOr<std::optional<int64_t>> LastStepOf(const std::filesystem::path& path);
 // The step of the result that was written last; none where the log has no line of one.
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path);
 

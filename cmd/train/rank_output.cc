@@ -99,6 +99,15 @@ void RankOutput::TakeLine(int rank, std::string line) {
   if (last.size() > kLastLines) last.pop_front();
 }
 
+void RankOutput::Append(int rank, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(ranks_[rank].file.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
 void RankOutput::Show(std::string_view line) {
   screen_->Write(StrCat(line_drawn_ ? kClearLine : "", line, "\n"));
   line_drawn_ = false;

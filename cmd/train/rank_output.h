@@ -28,6 +28,8 @@ class RankOutput {
   void Take();
   // And the lines that they began and have not ended: they have ended.
   void TakeRest();
+  // What a rank on another host has written, to its file: shown with the rest.
+  void Append(int rank, std::string_view bytes);
   // A line in the rank's file alone.
   void File(int rank, std::string_view line);
   // A line on the screen alone.

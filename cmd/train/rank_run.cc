@@ -1,21 +1,17 @@
 #include "cmd/train/rank_run.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
-#include "cmd/save_result.h"
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
@@ -27,9 +23,11 @@
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/checkpoint/shared_reader.h"
+#include "engine/checkpoint/superseded.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
+#include "engine/train/run_end.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
 #include "parallel/launch/join_world.h"
@@ -132,17 +130,16 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
-  const bool own_files = mesh_->shape().ranks() > 1 && !start_.supervised;
-  if (own_files || leads()) {
+  if (own_files_ || leads()) {
     FTUNE_ASSIGN_OR_RETURN(inputs_, ModelInputs(recipe(), model_plan_));
   }
-  if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
+  if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
   FTUNE_RETURN_IF_ERROR(PrepareFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
-  if (own_files || leads()) {
+  if (own_files_ || leads()) {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
     const std::vector<SharedInput> of_data = DataInputs(data_->run(), schedule);
-    if (own_files) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
+    if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
   // A pipeline's stages are planned already, of a schedule's file that is read once.
@@ -151,6 +148,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
+  FTUNE_RETURN_IF_ERROR(TakeMasters());
   if (options_.lr_range_test) return TestLearningRates();
   if (options_.verify) return Verify();
   return Train();
@@ -168,6 +166,9 @@ absl::Status RankRun::JoinMesh() {
   }
   if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
+  const std::vector<int>& hosts = world.host_of_rank;
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+  own_files_ = mesh_->shape().ranks() > 1 && !(start_.supervised && one_host);
   SetTimeout(launch.start_timeout);
   if (mesh_->shape().ranks() > 1) DescribeMesh();
   if (recipe().parallel.zero > 0 && mesh_->shape().data == 1) {
@@ -274,16 +275,8 @@ absl::Status RankRun::WriteStart(nlohmann::ordered_json facts) {
 
 absl::Status RankRun::LeaveLaterCheckpoints() {
   FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
-  const bool later_result = result_ && *result_ > options_.resume->step;
-  const int64_t result = later_result ? *result_ : 0;
-  if (later_result) result_.reset();
-  if (!leads()) return absl::OkStatus();
-  FTUNE_RETURN_IF_ERROR(SetLaterAside());
-  if (!later_result) return absl::OkStatus();
-  FTUNE_RETURN_IF_ERROR(RemoveFolder(ResultFolder()));
-  progress_.Say(StrCat("the result of step ", result,
-                       " is of what came after, and is removed: ", ResultFolder().string()));
-  return absl::OkStatus();
+  if (leads()) FTUNE_RETURN_IF_ERROR(SetLaterAside());
+  return results_->RemoveAfter(options_.resume->step);
 }
 
 absl::Status RankRun::SetLaterAside() {
@@ -383,6 +376,14 @@ absl::Status RankRun::MakeOptimizer() {
   return absl::OkStatus();
 }
 
+absl::Status RankRun::TakeMasters() {
+  const bool goes_on = options_.resume && !options_.resume->folder.empty();  // then they are loaded with all
+  const bool rounded = *recipe().precision.weights != WeightType::kFp32;
+  if (!model_plan_.checkpoint || !rounded || goes_on) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(*model_plan_.checkpoint));
+  return LoadMasters(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_);
+}
+
 absl::StatusOr<std::string> RankRun::DescribeQuantized() {
   QuantizedWeights weights = FindQuantized(*model_.model, *model_.files.weights);
   Communicator& pipeline = mesh_->axis(MeshAxis::kPipeline);
@@ -418,11 +419,12 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   if (leads() && !options_.resume) FTUNE_RETURN_IF_ERROR(BeginLog());
   FTUNE_RETURN_IF_ERROR(MakeSaver());
   FTUNE_ASSIGN_OR_RETURN(options.resume, Restore());
-  FTUNE_RETURN_IF_ERROR(FindResult());
+  MakeResults();
+  if (options_.resume) FTUNE_RETURN_IF_ERROR(results_->Find());
   if (options.resume) {
     const RunEnd end = EndOf(options, data_->evaluation() != nullptr, *options.resume);
-    if (end != RunEnd::kNone && result_ == ResultStepOf(*options.resume)) {
-      return NothingLeft(*options.resume, end);
+    if (end != RunEnd::kNone && results_->Has(*options.resume)) {
+      return results_->NothingLeft(*options.resume, end);
     }
   }
   if (leads()) FTUNE_RETURN_IF_ERROR(WriteDataFiles());
@@ -432,12 +434,13 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   // The recipe of a run that goes on is replaced when nothing is left that could refuse it, on any rank.
   FTUNE_RETURN_IF_ERROR(mesh_->world().Run(Call::Barrier()));
   if (leads()) FTUNE_RETURN_IF_ERROR(WriteStart(std::move(facts)));
+  results_->set_log(log_.get());
   if (options_.resume) FTUNE_RETURN_IF_ERROR(LeaveLaterCheckpoints());
   RunObserver observer(log_.get(), progress_);
   if (!data_->sampler().empty()) {
     observer.set_answers([this] { return Answer(); });
   }
-  if (keeps_best()) observer.set_on_best([this](int64_t step) { return Save(step); });
+  if (results_->keeps_best()) observer.set_on_best([this](int64_t step) { return SaveBest(step); });
   observer.set_on_trace(
       [this](const TraceReport& report) { return WriteTrace(report, mesh_->world(), paths().trace()); });
   observer.set_on_first_step([this] { SetTimeout(recipe().launch.step_timeout); });
@@ -450,6 +453,8 @@ absl::StatusOr<CommandResult> RankRun::Train() {
         absl::StrFormat("warning: log.trace_step is %d, but the run has %d steps: there will be no trace",
                         *options.trace_step, data_->steps().total));
   }
+  const std::string useless = RunCheckpoints::WarnOfKeepEvery(recipe().checkpoint, data_->steps());
+  if (!useless.empty()) progress_.Say(useless);
   RunCheckpoints checkpoints(
       *saver_, shards(),
       RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
@@ -464,9 +469,21 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   const absl::Status kept = checkpoints.SaveLast(summary.state);
   // What was interrupted goes on, and comes to its result then. Otherwise it is saved also where the state
   // could not be kept: that takes more room than the result, which nothing could bring back.
-  if (!summary.stopped) FTUNE_RETURN_IF_ERROR(SaveAtEnd(summary));
+  if (!summary.stopped) FTUNE_RETURN_IF_ERROR(results_->SaveAtEnd(summary));
   FTUNE_RETURN_IF_ERROR(kept);
-  return Finish(summary);
+  return results_->Finish(summary, stop_->received());
+}
+
+void RankRun::MakeResults() {
+  results_.emplace(RunResults::Parts{.recipe = recipe(),
+                                     .paths = paths(),
+                                     .backend = *backend_,
+                                     .model = model_,
+                                     .shards = shards(),
+                                     .optimizer = *optimizer_,
+                                     .data = *data_,
+                                     .world = mesh_->world(),
+                                     .progress = progress_});
 }
 
 bool RankRun::Stops() {
@@ -516,45 +533,6 @@ absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
   return std::optional<TrainerState>(std::move(state));
 }
 
-int64_t RankRun::ResultStepOf(const TrainerState& state) const {
-  return keeps_best() && state.best_loss ? state.best_step : state.position.step;
-}
-
-absl::Status RankRun::FindResult() {
-  if (!options_.resume) return absl::OkStatus();
-  constexpr int64_t kNone = -1;
-  int64_t own = kNone;
-  if (leads() && Exists(ResultFolder() / (model_.lora ? "adapter_config.json" : "config.json"))) {
-    FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, LastResultOf(paths().log()));
-    own = step.value_or(kNone);
-  }
-  FTUNE_ASSIGN_OR_RETURN(const int64_t step, mesh_->world().AllReduce(own, ReduceOp::kMax));
-  if (step != kNone) result_ = step;
-  return absl::OkStatus();
-}
-
-absl::Status RankRun::SaveAtEnd(const TrainSummary& summary) {
-  const int64_t step = ResultStepOf(summary.state);
-  if (step == summary.steps()) {
-    return keeps_best() && result_ == step ? absl::OkStatus() : Save(step);
-  }
-  if (result_ == step) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(const bool loaded, LoadStep(step));
-  return Save(loaded ? step : summary.steps());
-}
-
-absl::StatusOr<bool> RankRun::LoadStep(int64_t step) {
-  const CheckOptions check = {.threads = static_cast<int>(*recipe().launch.threads)};
-  const bool whole = leads() && ChooseCheckpoint(paths().checkpoints(), step, check).ok();
-  FTUNE_ASSIGN_OR_RETURN(const int64_t all, mesh_->world().AllReduce(int64_t{whole}, ReduceOp::kMax));
-  if (all == 0) return false;
-  FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader,
-                         OpenForAllRanks(mesh_->world(), ResumePointOf(paths(), step).folder, *model_.model,
-                                         shards(), *optimizer_));
-  FTUNE_RETURN_IF_ERROR(LoadCheckpoint(*backend_, Stream(), reader, *model_.model, shards(), *optimizer_));
-  return true;
-}
-
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
   FTUNE_ASSIGN_OR_RETURN(std::vector<PromptAnswer> answers,
                          data_->sampler().Answer(*backend_, Stream(), *model_.model, pipeline_.get()));
@@ -562,85 +540,13 @@ absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
   return answers;
 }
 
-absl::Status RankRun::Save(int64_t step) {
+absl::Status RankRun::SaveBest(int64_t step) {
   // A large model takes longer to write than a step may.
   const double before = timeout_;
   SetTimeout(recipe().launch.start_timeout);
-  FTUNE_ASSIGN_OR_RETURN(const std::filesystem::path saved,
-                         SaveResult(*backend_, model_, ToDType(*recipe().precision.weights), paths()));
-  result_ = step;
-  if (leads()) log_->Save(step, saved);
+  FTUNE_RETURN_IF_ERROR(results_->Save(step));
   SetTimeout(before);
   return absl::OkStatus();
-}
-
-CommandResult RankRun::ResultOf(const TrainSummary& summary) const {
-  const int exit = summary.stopped ? static_cast<int>(ExitCode::kPreempted) : 0;
-  if (!leads()) return CommandResult{.exit = exit};
-  const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
-  const std::filesystem::path left =
-      summary.stopped ? paths().checkpoints() / CheckpointName(summary.steps()) : ResultFolder();
-  return CommandResult{.json = {{"run", paths().folder.string()},
-                                {"steps", summary.steps()},
-                                {"loss", number(summary.state.loss)},
-                                {"eval_loss", number(summary.state.eval_loss)},
-                                {"exit", exit}},
-                       .text = StrCat(left.string(), "\n"),
-                       .exit = exit};
-}
-
-absl::StatusOr<CommandResult> RankRun::NothingLeft(const TrainerState& state, RunEnd end) {
-  const TrainSummary summary = {.state = state, .early = end == RunEnd::kOutOfPatience};
-  if (summary.early) {
-    progress_.Say(StrCat("nothing is left to do: training stopped early after step ", summary.steps(),
-                         ", as ", state.worse_in_a_row,
-                         " evaluations in a row were no better; to go on, raise ",
-                         "train.early_stopping_patience (", *recipe().train.early_stopping_patience, ")"));
-  } else {
-    const bool by_steps = recipe().train.max_steps == data_->steps().total;
-    progress_.Say(StrCat("nothing is left to do: all ", summary.steps(), " steps are done; to go on, raise ",
-                         by_steps ? "train.max_steps" : "train.max_steps or train.num_epochs"));
-  }
-  progress_.Say(StrCat("done: ", ResultFolder().string()));
-  return ResultOf(summary);
-}
-
-absl::StatusOr<CommandResult> RankRun::Finish(const TrainSummary& summary) {
-  CommandResult result = ResultOf(summary);
-  if (!leads()) return result;
-  log_->End(summary.steps(), result.json);
-  FTUNE_RETURN_IF_ERROR(log_->status());
-  SayEnd(summary);
-  return result;
-}
-
-void RankRun::SayEnd(const TrainSummary& summary) {
-  const int64_t total = data_->steps().total;
-  if (StreamedData* stream = data_->stream()) {
-    progress_.Say(StrCat("data: ", DescribeStream(stream->report())));
-  }
-  if (summary.data_ended) {
-    progress_.Say(absl::StrFormat("the data ended after step %d of %d", summary.steps(), total));
-  }
-  if (keeps_best() && summary.state.best_loss && result_) {
-    const int64_t best = summary.state.best_step;
-    const std::string evaluated = absl::StrFormat(", eval loss %.4f", *summary.state.best_loss);
-    progress_.Say(StrCat(summary.early     ? "no better evaluation: stopped early"
-                         : summary.stopped ? "stopped"
-                                           : "all steps done",
-                         "; the result is that of step ", *result_,
-                         *result_ == best ? evaluated
-                                          : StrCat(": of the best evaluation, at step ", best, evaluated,
-                                                   ", no weights are left")));
-  }
-  if (!summary.stopped) {
-    progress_.Say(StrCat("done: ", ResultFolder().string()));
-    return;
-  }
-  const int signal = stop_->received();
-  progress_.Say(absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
-                                signal == 0 ? "checkpoint.stop_after" : StrCat("SIG", sigabbrev_np(signal)),
-                                summary.steps(), total, paths().folder.string()));
 }
 
 absl::StatusOr<CommandResult> RankRun::Verify() {

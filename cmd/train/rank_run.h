@@ -14,6 +14,7 @@
 #include "cmd/run_folder.h"
 #include "cmd/stop_signal.h"
 #include "cmd/train/pipeline_plan.h"
+#include "cmd/train/run_results.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
@@ -21,7 +22,6 @@
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
-#include "engine/train/run_end.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/slurm/scope.h"
 #include "parallel/mesh.h"
@@ -65,6 +65,8 @@ class RankRun {
   absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
   absl::Status MakeOptimizer();
+  // Of a run that begins with a checkpoint's weights: with the precision that it has, not that of the model.
+  absl::Status TakeMasters();
   // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
   absl::Status PrepareFolder();
   absl::Status TakeFolder();
@@ -96,22 +98,9 @@ class RankRun {
   absl::Status MakeSaver();
   // The training state of the checkpoint that the run goes on from, if any; weights and optimizer have it.
   absl::StatusOr<std::optional<TrainerState>> Restore();
-  // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
-  bool keeps_best() const { return recipe().train.early_stopping_patience.has_value(); }
-  std::filesystem::path ResultFolder() const { return model_.lora ? paths().adapter() : paths().model(); }
-  int64_t ResultStepOf(const TrainerState& state) const;
-  // Finds the result that an earlier attempt has left.
-  absl::Status FindResult();
-  absl::Status Save(int64_t step);
-  // The result of a run that has come to its end, unless it is there already.
-  absl::Status SaveAtEnd(const TrainSummary& summary);
-  // Takes back the weights of a step, if its checkpoint is there and whole.
-  absl::StatusOr<bool> LoadStep(int64_t step);
-  // Of a run that goes on and has come to its end, result and all.
-  absl::StatusOr<CommandResult> NothingLeft(const TrainerState& state, RunEnd end);
-  CommandResult ResultOf(const TrainSummary& summary) const;
-  absl::StatusOr<CommandResult> Finish(const TrainSummary& summary);
-  void SayEnd(const TrainSummary& summary);
+  // The weights of the best evaluation so far, as the result.
+  absl::Status SaveBest(int64_t step);
+  void MakeResults();
   absl::StatusOr<CommandResult> TestLearningRates();
   absl::StatusOr<CommandResult> Verify();
 
@@ -124,7 +113,8 @@ class RankRun {
   RunPaths paths_;
   Timeline timeline_;
   std::unique_ptr<Mesh> mesh_;
-  double timeout_ = 0.0;  // in force, seconds
+  bool own_files_ = false;  // ranks may have read other files than this one
+  double timeout_ = 0.0;    // in force, seconds
   const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
   std::vector<SharedInput> inputs_;  // of that one too
@@ -139,7 +129,7 @@ class RankRun {
   std::unique_ptr<RunLog> log_;         // of the rank that leads
   std::unique_ptr<ModelShards> whole_;  // of a model that is not shared out
   std::unique_ptr<CheckpointSaver> saver_;
-  std::optional<int64_t> result_;  // the step whose weights are the result, once there is one
+  std::optional<RunResults> results_;
 };
 
 }  // namespace ftune

@@ -13,6 +13,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/recipe/source.h"
 #include "cmd/run_options.h"
+#include "cmd/standard_input.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "parallel/launch/core_shares.h"
 #include "parallel/launch/join_world.h"
@@ -57,27 +58,35 @@ void ForgetDerived(LoadedRecipe& loaded, const std::vector<std::string>& derived
 }
 
 // On a host that does not have the run, which rank 0 goes on with and reads for all.
-absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched) {
+absl::StatusOr<OpenedRecipe> OpenAsFirstRank(const RankEnvironment& launched,
+                                             const std::vector<std::string>& derived) {
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeOfFirstRank({.environment = launched}));
   OpenedRecipe opened = {.goes_on = true};
-  FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRunRecipe(text, "the recipe of rank 0"));
+  FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipeText(text, "the recipe of rank 0", derived));
   FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
   return opened;
 }
 
 absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector<std::string>& overrides,
                                   const std::optional<RankEnvironment>& launched) {
+  const std::vector<std::string>& derived = options.orders.derived;
+  if (launched && options.orders.recipe_of_first) return OpenAsFirstRank(*launched, derived);
   OpenedRecipe opened;
   RunPaths paths(options.run);
   if (options.run.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
+    if (options.orders.recipe_on_input) {
+      FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipeText(ReadStandardInput(), options.recipe, overrides));
+    } else {
+      FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
+    }
     paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
     if (!options.resume_if_begun || !HasRun(paths)) {
       FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
       return opened;
     }
   }
-  if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched);
+  if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched, derived);
+  const auto environment = [&](const LoadedRecipe& recipe) { return EnvironmentHere(recipe, launched); };
   const std::string file = paths.recipe().string();
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
@@ -131,9 +140,17 @@ absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
   return opened;
 }
 
-absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& train, Progress& progress) {
-  const RunPaths paths(*loaded.recipe.output_dir);
-  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(paths.folder, train.least_attempt));
+absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& options,
+                                 Progress& progress) {
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder,
+                         RunFolder::Continue(*loaded.recipe.output_dir, options.least_attempt));
+  FTUNE_ASSIGN_OR_RETURN(ResumePoint point, ChoosePoint(folder, loaded, options.step, progress));
+  return TakenRun{std::move(folder), std::move(point)};
+}
+
+absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& loaded,
+                                        std::optional<int64_t> step, Progress& progress) {
+  const RunPaths& paths = folder.paths();
   FTUNE_RETURN_IF_ERROR(folder.RemoveLeftOvers());
   const CheckOptions options = {.threads = std::min(kMostThreads, static_cast<int>(AllowedCores().size())),
                                 .on_progress = [&](int64_t done, int64_t total) {
@@ -141,8 +158,7 @@ absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions&
                                   progress.Passing(absl::StrFormat("checking the checkpoint: %s of %s",
                                                                    HumanBytes(done), HumanBytes(total)));
                                 }};
-  FTUNE_ASSIGN_OR_RETURN(const CheckpointChoice choice,
-                         ChooseCheckpoint(paths.checkpoints(), train.step, options));
+  FTUNE_ASSIGN_OR_RETURN(const CheckpointChoice choice, ChooseCheckpoint(paths.checkpoints(), step, options));
   for (const DamagedCheckpoint& damaged : choice.damaged) {
     progress.Say(StrCat("warning: the checkpoint of step ", damaged.entry.step,
                         " is damaged and passed over: ", std::string(damaged.why.message())));
@@ -156,7 +172,7 @@ absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions&
   } else {
     progress.Say(StrCat("attempt ", folder.attempt(), " begins at step 0: the run has no checkpoint yet"));
   }
-  return TakenRun{std::move(folder), std::move(point)};
+  return point;
 }
 
 ResumePoint ResumePointOf(const RunPaths& paths, int64_t step) {

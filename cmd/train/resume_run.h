@@ -34,6 +34,10 @@ struct TakenRun {
 // Damaged ones that are passed over are said. An error where a checkpoint is of another run.
 absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& options, Progress& progress);
 
+// The second half of that, of a folder that is taken.
+absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& loaded,
+                                        std::optional<int64_t> step, Progress& progress);
+
 // An error where the checkpoint is of another run, which somebody has copied here.
 absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded);
 

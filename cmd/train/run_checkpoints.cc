@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/error.h"
 #include "base/folder.h"
+#include "base/io_error.h"
 #include "base/strings.h"
 #include "base/timeline.h"
 
@@ -28,6 +31,21 @@ RunCheckpoints::Options RunCheckpoints::OptionsOf(const CheckpointSection& check
     options.every = std::max<int64_t>(1, std::llround(every));
   }
   return options;
+}
+
+std::string RunCheckpoints::WarnOfKeepEvery(const CheckpointSection& checkpoint, const RunLength& steps) {
+  if (!checkpoint.keep_every) return "";
+  const int64_t kept = *checkpoint.keep_every;
+  const std::optional<int64_t> every = OptionsOf(checkpoint, steps, {}).every;
+  const std::string start = StrCat("warning: checkpoint.keep_every is ", kept);
+  if (!every) {
+    return StrCat(start, ", but checkpoints are saved by the clock, seldom at a multiple of that: set ",
+                  "checkpoint.save_steps too");
+  }
+  const int64_t share = kept / std::gcd(kept, *every);  // of saves, the one that is also such a step
+  if (share <= steps.total / *every) return "";
+  return StrCat(start, ", but checkpoints are saved every ", *every, " steps, and none of the run's ",
+                steps.total, " is a multiple of both: nothing is kept for it");
 }
 
 RunCheckpoints::RunCheckpoints(CheckpointSaver& saver, ModelShards& shards, Options options,
@@ -80,12 +98,23 @@ absl::Status RunCheckpoints::Save(const TrainerState& state) {
 }
 
 absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
+  ended_ = true;
   saver_.Wait();
   Report().IgnoreError();  // of an earlier state
   if (saved_ == state.position.step) return absl::OkStatus();
   FTUNE_RETURN_IF_ERROR(Save(state));
   saver_.Wait();
-  return Report();
+  return WithRoomHint(Report());
+}
+
+absl::Status RunCheckpoints::WithRoomHint(const absl::Status& status) const {
+  if (!IsDiskFull(status)) return status;
+  ErrorDetail detail = *DetailOf(status);
+  const std::string run = options_.request.parent_path().string();
+  detail.hint = StrCat("free some space: `ftune checkpoint ls ", run,
+                       "` shows what checkpoints take, `ftune checkpoint rm ", run,
+                       " --step N` removes one, and a lower checkpoint.keep_last keeps fewer");
+  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
 }
 
 absl::Status RunCheckpoints::Report() {
@@ -103,8 +132,9 @@ absl::Status RunCheckpoints::Report() {
     first.Update(report.status);
     // The next ones fail for the same reason, most often.
     if (!std::exchange(failing_, true)) {
-      progress_.Say(StrCat("warning: the checkpoint of step ", report.step,
-                           " could not be written; training goes on, and tries again at each save: ",
+      const bool tries_again = !ended_ && !saver_.broken();
+      progress_.Say(StrCat("warning: the checkpoint of step ", report.step, " could not be written",
+                           tries_again ? "; training goes on, and tries again at each save: " : ": ",
                            std::string(report.status.message())));
     }
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "cmd/recipe/recipe.h"
@@ -25,6 +26,8 @@ class RunCheckpoints final : public TrainCheckpoints {
     bool skips = false;             // what is due while a save is under way
     std::filesystem::path request;  // a file that asks for a save, and is then removed
   };
+  // What to warn of: checkpoint.keep_every would keep none, as none is saved at such a step. Else empty.
+  static std::string WarnOfKeepEvery(const CheckpointSection& checkpoint, const RunLength& steps);
   static Options OptionsOf(const CheckpointSection& checkpoint, const RunLength& steps,
                            const std::filesystem::path& request);
 
@@ -43,6 +46,8 @@ class RunCheckpoints final : public TrainCheckpoints {
  private:
   bool leads() const { return log_ != nullptr; }
   bool AskedFor();
+  // Of a full disk: how to have room for checkpoints.
+  absl::Status WithRoomHint(const absl::Status& status) const;
   // Tells of saves that have ended; the first error.
   absl::Status Report();
 
@@ -55,6 +60,7 @@ class RunCheckpoints final : public TrainCheckpoints {
   double last_ = 0.0;       // when the last save began, on Timeline's clock
   bool asked_for_ = false;  // on this rank, the save that comes next
   bool failing_ = false;    // the last save that has ended could not be written
+  bool ended_ = false;      // no step comes any more
   std::optional<int64_t> saved_;
 };
 

@@ -6,9 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cmd/launch_hosts.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
@@ -19,6 +21,7 @@
 #include "cmd/train/submit_slurm.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_data.h"
+#include "parallel/launch/join_world.h"
 #include "parallel/launch/slurm/step_rank.h"
 
 namespace ftune {
@@ -73,21 +76,27 @@ absl::Status CheckFlags(const TrainOptions& options) {
   return absl::OkStatus();
 }
 
-// Where ftune is to start ranks by srun.
+// Nodes to start ranks on come from a job.
 absl::Status CheckNodes(const LoadedRecipe& loaded, const SlurmScope& slurm) {
-  if (loaded.recipe.launch.kind != LaunchKind::kSlurm || slurm.is_this_node()) return absl::OkStatus();
+  const bool has_nodes = slurm.kind == SlurmScope::Kind::kAllocation;
+  if (loaded.recipe.launch.kind != LaunchKind::kSlurm || has_nodes) return absl::OkStatus();
   ErrorDetail error = loaded.At("launch.kind");
-  error.found = "slurm";
-  if (slurm.kind == SlurmScope::Kind::kAllocation) {
-    error.message = "this version of ftune starts no ranks on other nodes of a job";
-    error.hint = StrCat("have srun start them: srun --nodes=", slurm.nodes.size(),
-                        " --ntasks-per-node=", *loaded.recipe.launch.ranks_per_host, " ftune train …");
-    return UsageError(std::move(error));
-  }
-  error.found += ", outside of a Slurm job";
-  error.expected = "a job: its script, the shell of salloc, or a step of several tasks";
+  error.found = "slurm, outside of a Slurm job";
+  error.expected = "a job's script, the shell of salloc, or a step of several tasks";
   error.hint = "submit one with `ftune train --slurm`, or remove launch.kind";
   return UsageError(std::move(error));
+}
+
+// Other ranks that a launcher has started do not wait for one that cannot start.
+absl::StatusOr<OpenedRecipe> OpenOnRank(const TrainOptions& options, const RankStart& start) {
+  absl::StatusOr<OpenedRecipe> opened = OpenForTraining(options, start.environment);
+  const bool trains = !options.print && !options.dry_run;
+  if (opened.ok() || !start.environment || start.supervised || !trains) return opened;
+  TellOthers(*start.environment, opened.status(), [] {
+    std::fprintf(stderr, "this rank cannot start; it stays up to %s to tell the others why\n",
+                 absl::FormatDuration(kPatience).c_str());
+  });
+  return opened;
 }
 
 absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation& invocation,
@@ -95,7 +104,7 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
   FTUNE_RETURN_IF_ERROR(CheckFlags(options));
   if (options.slurm) return SubmitToSlurm(options, invocation.verbosity());
   options.least_attempt = 1 + start.slurm.restarts;
-  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenForTraining(options, start.environment));
+  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenOnRank(options, start));
   LoadedRecipe& loaded = opened.loaded;
   if (opened.goes_on) options.resume = ResumePoint();
   if (options.lr_range_test) PrepareRangeTest(loaded.recipe);
@@ -118,8 +127,11 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
                        .expected = "one: the rate that suits the batch is the same on any number of ranks",
                        .hint = "add parallel.data=1 parallel.tensor=1 launch.ranks_per_host=1"});
   }
-  if (!start.environment && ranks > 1) {
-    return SupervisedRun(options, invocation, std::move(loaded)).Run();
+  if (!start.environment) {
+    FTUNE_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, HostsOf(loaded));
+    if (ranks > 1 || !hosts.empty()) {
+      return SupervisedRun(options, invocation, std::move(loaded), std::move(hosts)).Run();
+    }
   }
   return RankRun(options, invocation, start, std::move(loaded)).Run();
 }
@@ -153,6 +165,8 @@ void AddRankOrders(CLI::App& command, RankOrders& orders) {
   command.add_option("--derived", orders.derived)->group("")->allow_extra_args(false);
   command.add_option("--attempt", orders.attempt)->group("");
   command.add_option("--resume-from", orders.resume)->group("");
+  command.add_flag("--recipe-on-input", orders.recipe_on_input)->group("");
+  command.add_flag("--recipe-of-first", orders.recipe_of_first)->group("");
 }
 
 }  // namespace ftune

@@ -1,131 +1,116 @@
 #include "cmd/train/supervised_run.h"
 
-#include <sys/wait.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/monotonic_clock.h"
 #include "base/strings.h"
 #include "cmd/prepared_data.h"
+#include "cmd/recipe/source.h"
 #include "cmd/report/hub_progress.h"
+#include "cmd/report/run_log.h"
 #include "cmd/report/screen.h"
 #include "cmd/run_data.h"
-#include "cmd/run_options.h"
+#include "cmd/train/local_ranks.h"
+#include "cmd/train/rank_ends.h"
 #include "cmd/train/rank_report.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/train_checks.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
-#include "parallel/launch/join_world.h"
-#include "parallel/launch/random_token.h"
-#include "parallel/launch/rank_environment.h"
-#include "parallel/launch/tcp_store_server.h"
 
 namespace ftune {
 namespace {
 
-constexpr char kLoopback[] = "127.0.0.1";
-
-bool IsGood(int wait_status) {
-  constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
-  return WIFEXITED(wait_status) && (WEXITSTATUS(wait_status) == 0 || WEXITSTATUS(wait_status) == kPreempted);
-}
-
-// As a shell has it.
-int StatusOfShell(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
-
-// Whether the error says that another rank is to blame: then it is no first cause.
-bool BlamesAnother(const absl::Status& status, int rank) {
-  const std::optional<ErrorDetail> detail = DetailOf(status);
-  const int exit = ExitCodeOf(status);
-  const bool of_ranks =
-      exit == static_cast<int>(ExitCode::kRankFailed) || exit == static_cast<int>(ExitCode::kTimeout);
-  return detail && of_ranks && detail->key.starts_with("rank ") && detail->key != StrCat("rank ", rank);
-}
-
-// What a rank said of its failure, if it came to that.
-std::optional<absl::Status> ReportedError(const RankEnd& end) {
-  const std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(end.report);
-  if (!report || report->ok()) return std::nullopt;
-  return report->status();
-}
-
-// The first that failed by itself; where each blames another one (which was stopped, say), the first to say
-// so.
-const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
-  const RankEnd* first = nullptr;
-  for (const RankEnd& end : ends) {
-    if (IsGood(end.wait_status) || end.was_told) continue;
-    const std::optional<absl::Status> error = ReportedError(end);
-    if (!error || !BlamesAnother(*error, end.rank)) return &end;
-    if (first == nullptr) first = &end;
-  }
-  return first;
-}
-
 // What becomes of the ranks while they run, for the screen and the files.
-class Watch final : public SupervisorObserver {
+class Watch final : public RankObserver {
  public:
-  // `logs` are the ranks'.
-  Watch(std::vector<std::filesystem::path> logs, Verbosity verbosity, RankOutput& output,
-        const TcpStoreServer& store, std::string prefix)
-      : logs_(std::move(logs)),
-        verbosity_(verbosity),
-        output_(output),
-        store_(store),
-        prefix_(std::move(prefix)) {}
+  Watch(const AttemptOrder& order, const RankPlace& place, Verbosity verbosity, RankOutput& output)
+      : order_(order), place_(place), verbosity_(verbosity), output_(output) {}
 
-  void OnTick() override { output_.Take(); }
+  void OnTick() override {}
+  void OnStarted(int /*rank*/, const RankProcess& /*process*/) override {}
   void OnStopped(int rank, pid_t pid) override { Say(rank, pid, "is stopped"); }
   void OnContinued(int rank, pid_t pid) override { Say(rank, pid, "goes on"); }
-  bool HaveMet() override {
-    while (met_ < ranks() && store_.Has(StrCat(prefix_, JoinedKey(met_)))) ++met_;
-    return met_ == ranks();
+  void OnLost(const std::string& host, const std::string& why) override {
+    output_.Show(StrCat("host ", host, " is lost: ", why));
   }
 
  private:
   void Say(int rank, pid_t pid, std::string_view what) {
-    const std::string text = StrCat("rank ", rank, " (pid ", pid, ") ", what);
+    const std::string host = place_.HostOf(rank);
+    const std::string text =
+        StrCat("rank ", rank, " (pid ", pid, host.empty() ? "" : StrCat(" on ", host), ") ", what);
     output_.File(rank, text);
-    if (verbosity_ != Verbosity::kQuiet) output_.Show(StrCat(text, "; its log is ", logs_[rank].string()));
+    if (verbosity_ == Verbosity::kQuiet) return;
+    output_.Show(StrCat(text, "; its log is ", order_.logs[rank].string()));
   }
 
-  int ranks() const { return static_cast<int>(logs_.size()); }
-
-  std::vector<std::filesystem::path> logs_;
+  const AttemptOrder& order_;
+  const RankPlace& place_;
   Verbosity verbosity_;
   RankOutput& output_;
-  const TcpStoreServer& store_;
-  std::string prefix_;
-  int met_ = 0;  // the first so many ranks
 };
+
+// Of a file; 0 where there is none.
+ino_t NumberOf(const std::filesystem::path& path) {
+  struct stat file;
+  return stat(path.c_str(), &file) == 0 ? file.st_ino : 0;
+}
 
 }  // namespace
 
-SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded)
+SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded,
+                             std::vector<HostSlots> hosts)
     : options_(options),
       json_(invocation.json),
       verbosity_(invocation.verbosity()),
       loaded_(std::move(loaded)),
+      hosts_(std::move(hosts)),
       ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
       paths_(*loaded_.recipe.output_dir),
-      progress_(stderr, verbosity_) {}
+      progress_(stderr, verbosity_),
+      policy_(options_.verify ? 0 : loaded_.recipe.launch.max_restarts) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
-  // A run begins when its model is there.
-  const absl::StatusOr<ModelPlan> model_plan = FindModel();
-  if (!model_plan.ok()) return loaded_.Placed(model_plan.status());
-  FTUNE_ASSIGN_OR_RETURN(const RunFolder folder, TakeFolder());
+  // A run begins when its ranks can, and its model is there.
+  FTUNE_RETURN_IF_ERROR(FindPlace());
+  std::optional<ModelPlan> model_plan;
+  if (run_hosts_ == nullptr || run_hosts_->first_is_here()) {
+    absl::StatusOr<ModelPlan> found = FindModel();
+    if (!found.ok()) return loaded_.Placed(found.status());
+    model_plan = *std::move(found);
+  }
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, TakeFolder());
   attempt_ = folder.attempt();
-  const absl::Status prepared = PrepareData(*model_plan);
-  if (!prepared.ok()) return loaded_.Placed(prepared);
-  return RunRanks();
+  recipe_before_ = NumberOf(paths_.recipe());
+  if (model_plan) {
+    const absl::Status prepared = PrepareData(*model_plan);
+    if (!prepared.ok()) return loaded_.Placed(prepared);
+  }
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CheckSeesFolder(paths_));
+  return RunAttempts(folder);
+}
+
+absl::Status SupervisedRun::FindPlace() {
+  if (hosts_.empty()) {
+    place_ = std::make_unique<LocalRanks>(ranks_, *recipe().launch.threads);
+    return absl::OkStatus();
+  }
+  FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<RunHosts> hosts, RunHosts::Connect(loaded_, hosts_, progress_));
+  run_hosts_ = hosts.get();
+  if (options_.run.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(recipe_text_, ReadRecipeText(options_.recipe));
+  }
+  place_ = std::move(hosts);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
@@ -137,13 +122,13 @@ absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
 
 absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
   FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
-  if (ranks_ > kShmMaxRanks) {
+  if (hosts_.empty() && ranks_ > kShmMaxRanks) {
     return UsageError({.key = "parallel",
                        .found = StrCat(ranks_, " ranks"),
                        .expected = StrCat("at most ", kShmMaxRanks, " on one host")});
   }
   const int cores = static_cast<int>(AllowedCores().size());
-  if (ranks_ > cores) {
+  if (hosts_.empty() && ranks_ > cores) {
     progress_.Say(StrCat("warning: ", ranks_, " ranks share ", cores, cores == 1 ? " core" : " cores",
                          ", which is slower than as many ranks as cores"));
   }
@@ -166,9 +151,63 @@ absl::Status SupervisedRun::PrepareData(const ModelPlan& model_plan) {
   return CheckAllRanksTrain(loaded, plan);
 }
 
+absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
+  std::error_code ignored;  // what cannot be removed cannot be written either
+  if (!options_.resume) std::filesystem::remove_all(paths_.ranks(), ignored);
+  // Before threads that would take them.
+  signals_ = std::make_unique<TakenSignals>();
+  while (true) {
+    FTUNE_ASSIGN_OR_RETURN(Outcome outcome, RunAttempt());
+    if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, LastStepOf(paths_.log()));
+    const std::variant<absl::Duration, std::string> next = policy_.Next(step.value_or(0));
+    if (const std::string* const why_not = std::get_if<std::string>(&next)) {
+      if (recipe().launch.max_restarts > 0 && !options_.verify) {
+        progress_.Say(StrCat("the run is not started again: ", *why_not));
+      }
+      return std::move(outcome.result);
+    }
+    if (!WaitToRestart(std::get<absl::Duration>(next))) return std::move(outcome.result);
+    const absl::Status prepared = PrepareRestart(folder, outcome, step.value_or(0));
+    if (!prepared.ok()) {
+      progress_.Say(StrCat("the run cannot be started again: ", std::string(prepared.message())));
+      return std::move(outcome.result);
+    }
+  }
+}
+
+bool SupervisedRun::WaitToRestart(absl::Duration wait) {
+  const absl::Duration until = MonotonicNow() + wait;
+  while (MonotonicNow() < until) {
+    pollfd signal = {.fd = signals_->descriptor(), .events = POLLIN};
+    poll(&signal, 1, static_cast<int>(absl::ToInt64Milliseconds(until - MonotonicNow()) + 1));
+    while (const std::optional<int> came = signals_->Next()) {
+      if (*came == SIGINT || *came == SIGTERM || *came == SIGHUP) return false;
+    }
+  }
+  return true;
+}
+
+absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const Outcome& outcome, int64_t failed_step) {
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->Reconnect(progress_));
+  FTUNE_RETURN_IF_ERROR(folder.BeginAttempt());
+  attempt_ = folder.attempt();
+  progress_.Say(
+      StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause));
+  if (!HasBegun()) return absl::OkStatus();  // and does so now
+  FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, std::nullopt, progress_));
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(paths_.log(), attempt_));
+  log->Restart(options_.resume->step, {{"failed_step", failed_step}, {"cause", outcome.cause}});
+  return log->status();
+}
+
+bool SupervisedRun::HasBegun() const {
+  return options_.resume || (HasRun(paths_) && NumberOf(paths_.recipe()) != recipe_before_);
+}
+
 std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(attempt_, rank); }
 
-std::vector<std::string> SupervisedRun::CommandOfRank() const {
+std::vector<std::string> SupervisedRun::ArgumentsOfRanks() const {
   std::vector<std::string> arguments = {"ftune"};
   if (options_.run.empty()) {
     arguments.insert(arguments.end(), {"train", options_.recipe});
@@ -177,12 +216,9 @@ std::vector<std::string> SupervisedRun::CommandOfRank() const {
     arguments.insert(arguments.end(), {"resume", options_.run});
   }
   arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
-  // Their environment is as any launcher's, and their cores are a share of those that there are.
-  for (const std::string& text :
-       {std::string("launch.kind=local"), StrCat("launch.threads=", *recipe().launch.threads)}) {
-    const bool given = loaded_.places.contains(text.substr(0, text.find('=')));
-    arguments.push_back(given ? text : StrCat("--derived=", text));
-  }
+  // Their environment is as any launcher's.
+  const bool kind_given = loaded_.places.contains("launch.kind");
+  arguments.push_back(StrCat(kind_given ? "" : "--derived=", "launch.kind=local"));
   arguments.push_back(StrCat("--attempt=", attempt_));
   if (options_.resume) arguments.push_back(StrCat("--resume-from=", options_.resume->step));
   if (options_.verify) {
@@ -195,87 +231,67 @@ std::vector<std::string> SupervisedRun::CommandOfRank() const {
   return arguments;
 }
 
-std::vector<RankCommand> SupervisedRun::Commands(int port, const std::string& prefix) const {
-  const std::vector<std::vector<int>> cores = ShareCores(AllowedCores(), ranks_);
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  std::vector<RankCommand> commands;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    RankCommand command{
-        .arguments = CommandOfRank(),
-        .environment = {StrCat("RANK=", rank), StrCat("LOCAL_RANK=", rank), StrCat("WORLD_SIZE=", ranks_),
-                        StrCat("LOCAL_WORLD_SIZE=", ranks_), StrCat("MASTER_ADDR=", kLoopback),
-                        StrCat("MASTER_PORT=", port), "TORCHELASTIC_USE_AGENT_STORE=1",
-                        StrCat(kStorePrefixVariable, "=", prefix),
-                        StrCat(kSupervisedVariable, "=", terminal ? kSupervisedOnTerminal : "1")},
-        .cores = cores[rank],
-        .output = LogOf(rank)};
-    commands.push_back(std::move(command));
+AttemptOrder SupervisedRun::Order() const {
+  AttemptOrder order = {.arguments = ArgumentsOfRanks(),
+                        .threads_given = loaded_.places.contains("launch.threads"),
+                        .goes_on = options_.resume.has_value(),
+                        .folder = std::filesystem::current_path().string()};
+  // Other hosts need not have the recipe's file.
+  if (run_hosts_ != nullptr && !recipe_text_.empty()) {
+    order.input = recipe_text_;
+    order.arguments.push_back("--recipe-on-input");
   }
-  return commands;
+  for (int rank = 0; rank < place_->ranks(); ++rank) order.logs.push_back(LogOf(rank));
+  order.supervisor.good.push_back(static_cast<int>(ExitCode::kPreempted));
+  order.supervisor.stopped_timeout = absl::Seconds(recipe().launch.heartbeat_timeout);
+  return order;
 }
 
-absl::StatusOr<CommandResult> SupervisedRun::RunRanks() {
-  std::vector<std::filesystem::path> files;
-  for (int rank = 0; rank < ranks_; ++rank) files.push_back(LogOf(rank));
-  std::error_code ignored;  // what cannot be removed cannot be written either
-  if (!options_.resume) std::filesystem::remove_all(paths_.ranks(), ignored);
+absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
+  const AttemptOrder order = Order();
   Screen screen(STDERR_FILENO, StrCat("see ", LogOf(0).parent_path().string()));
-  FTUNE_ASSIGN_OR_RETURN(RankOutput output, RankOutput::Create(files, screen, isatty(STDERR_FILENO) != 0));
-  const std::string prefix = StrCat(RandomToken(), "/");
-  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<TcpStoreServer> store,
-                         TcpStoreServer::Start(kLoopback, 0, prefix));
-  Watch watch(files, verbosity_, output, *store, prefix);
-  SupervisorOptions options;
-  options.good.push_back(static_cast<int>(ExitCode::kPreempted));
-  options.stopped_timeout = absl::Seconds(recipe().launch.heartbeat_timeout);
-  Supervisor supervisor(options, watch);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, supervisor.Run(Commands(store->port(), prefix)));
+  FTUNE_ASSIGN_OR_RETURN(RankOutput output,
+                         RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
+  Watch watch(order, *place_, verbosity_, output);
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
   output.TakeRest();
-  return ResultOf(ends, supervisor, output);
+  return OutcomeOf(ends, output);
 }
 
-absl::StatusOr<CommandResult> SupervisedRun::ResultOf(const std::vector<RankEnd>& ends,
-                                                      const Supervisor& supervisor, RankOutput& output) {
+SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output) {
   for (const RankEnd& end : ends) {
-    if (IsGood(end.wait_status)) continue;
+    if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);
-    output.File(end.rank, error ? std::string(error->message()) : DescribeEnd(end.wait_status));
+    output.File(end.rank, !end.lost.empty() ? StrCat("host ", end.host, " is lost: ", end.lost)
+                          : error           ? std::string(error->message())
+                                            : DescribeEnd(end.wait_status));
   }
   if (const RankEnd* cause = FirstCause(ends)) {
     // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
-    const int by_signal = 128 + supervisor.signal();
-    if (supervisor.signal() != 0 && StatusOfShell(cause->wait_status) == by_signal) {
-      return CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", by_signal}}, .exit = by_signal};
+    const int signal = place_->signal();
+    if (signal != 0 && cause->lost.empty() && StatusOfShell(cause->wait_status) == 128 + signal) {
+      return {.result = CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", 128 + signal}},
+                                      .exit = 128 + signal}};
     }
-    return ErrorOf(*cause, output);
+    const absl::Status error = ErrorOf(*cause, output);
+    return {
+        .result = error, .may_pass = signal == 0 && MayPass(error), .cause = std::string(error.message())};
   }
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
-  const std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
-  if (report) return *report;
-  return UserError(ExitCode::kRankFailed, {.key = "rank 0",
-                                           .message = "it ended without a word",
-                                           .hint = StrCat("its log is ", LogOf(0).string())});
+  std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
+  if (report) return {.result = *std::move(report)};
+  return {.result = UserError(ExitCode::kRankFailed, {.key = "rank 0",
+                                                      .message = "it ended without a word",
+                                                      .hint = StrCat("its log is ", LogOf(0).string())})};
 }
 
 absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output) {
-  if (const std::optional<absl::Status> error = ReportedError(end)) return *error;
-  if (verbosity_ != Verbosity::kQuiet && !output.LastLines(end.rank).empty()) {
+  const bool silent = !ReportedError(end) && !output.LastLines(end.rank).empty();
+  if (silent && verbosity_ != Verbosity::kQuiet) {
     output.Show(StrCat("the last lines of rank ", end.rank, ":"));
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
-  ErrorDetail detail = {.key = StrCat("rank ", end.rank)};
-  const std::string log = StrCat("; its log is ", LogOf(end.rank).string());
-  if (end.stood_still) {
-    const absl::Duration timeout = absl::Seconds(recipe().launch.heartbeat_timeout);
-    detail.message = StrCat("it has been stopped for ", absl::FormatDuration(timeout), ", before all ranks ",
-                            "had met", log);
-    detail.hint = StrCat("something sent SIGSTOP to its process, which was ", end.pid);
-  } else {
-    const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
-    detail.message = StrCat("it ", DescribeEnd(end.wait_status), log);
-    if (killed) detail.hint = "the system does so where memory runs out: `dmesg` would say it";
-  }
-  return UserError(ExitCode::kRankFailed, detail);
+  return ErrorOfEnd(end, LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
 }
 
 }  // namespace ftune

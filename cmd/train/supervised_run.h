@@ -1,7 +1,12 @@
-// A training run of several ranks on this host, which are processes that this one starts and watches.
+// A training run of several ranks, which are processes that this one has started and watches: on this host
+// or, by agents, on others. Where they fail for a reason that may pass, they are started again.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,43 +17,67 @@
 #include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
+#include "cmd/train/rank_place.h"
+#include "cmd/train/restart_policy.h"
+#include "cmd/train/run_hosts.h"
 #include "cmd/train/train_options.h"
-#include "parallel/launch/supervisor.h"
 
 namespace ftune {
 
 class SupervisedRun {
  public:
-  SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded);
+  SupervisedRun(const TrainOptions& options, const Invocation& invocation, LoadedRecipe loaded,
+                std::vector<HostSlots> hosts);
 
   // The result of rank 0; where a rank fails the error is that of the first that did.
   absl::StatusOr<CommandResult> Run();
 
  private:
+  // What became of an attempt: a result, or an error; and whether it is worth another one.
+  struct Outcome {
+    absl::StatusOr<CommandResult> result;
+    bool may_pass = false;
+    std::string cause;  // in one line, of an error
+  };
+
   const Recipe& recipe() const { return loaded_.recipe; }
   // What needs to be done once: finds, and downloads if need be, what the ranks then find; checks what can be
   // checked without them; tokenises, with all cores.
   absl::StatusOr<ModelPlan> FindModel();
   absl::Status PrepareData(const ModelPlan& model_plan);
-  absl::StatusOr<CommandResult> RunRanks();
-  std::vector<std::string> CommandOfRank() const;
-  std::vector<RankCommand> Commands(int port, const std::string& prefix) const;
-  std::filesystem::path LogOf(int rank) const;
-  absl::StatusOr<CommandResult> ResultOf(const std::vector<RankEnd>& ends, const Supervisor& supervisor,
-                                         RankOutput& output);
-  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
-
+  absl::Status FindPlace();
   // Takes the run's folder, begun or gone on with.
   absl::StatusOr<RunFolder> TakeFolder();
+  absl::StatusOr<CommandResult> RunAttempts(RunFolder& folder);
+  absl::StatusOr<Outcome> RunAttempt();
+  // Waits, and says so; false where a signal has come meanwhile.
+  bool WaitToRestart(absl::Duration wait);
+  // Whether it has written its recipe: then it can go on.
+  bool HasBegun() const;
+  // The run goes on from the newest checkpoint that is whole, or begins anew.
+  absl::Status PrepareRestart(RunFolder& folder, const Outcome& outcome, int64_t failed_step);
+  std::vector<std::string> ArgumentsOfRanks() const;
+  AttemptOrder Order() const;
+  std::filesystem::path LogOf(int rank) const;
+  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output);
+  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
 
   TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
   Verbosity verbosity_;
   LoadedRecipe loaded_;
+  std::vector<HostSlots> hosts_;
   int ranks_;
   RunPaths paths_;
   int attempt_ = 1;
   Progress progress_;
+  RestartPolicy policy_;
+  std::unique_ptr<TakenSignals> signals_;
+  std::unique_ptr<RankPlace> place_;
+  RunHosts* run_hosts_ = nullptr;  // place_, where there are hosts
+  std::string recipe_text_;        // as the user has it, for those
+  // The recipe that was there before the run began, by its file's number; 0: none.
+  ino_t recipe_before_ = 0;
 };
 
 }  // namespace ftune

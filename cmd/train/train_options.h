@@ -26,6 +26,8 @@ struct RankOrders {
   std::vector<std::string> derived;  // overrides that stand for what is auto
   int attempt = 1;                   // of the run
   std::optional<int64_t> resume;     // a run goes on, from this step
+  bool recipe_on_input = false;      // the recipe comes over standard input, and has its name alone
+  bool recipe_of_first = false;      // it is that of rank 0, on another host
 };
 
 struct TrainOptions {

@@ -48,7 +48,7 @@ absl::Status RemoveCheckpoint(const std::filesystem::path& folder);
 
 // What is kept of the checkpoints.
 struct Retention {
-  int64_t keep_last = 2;              // the newest
+  int64_t keep_last = 2;              // the newest, and as many of those that are set aside
   std::optional<int64_t> keep_every;  // and those of steps that are multiples of it
   std::optional<int64_t> best_step;   // and this one
 };

@@ -49,7 +49,33 @@ class Loader {
     return absl::OkStatus();
   }
 
+  absl::Status LoadMastersOf(const Model& model) {
+    for (const StateSlice& slice : SlicesToRead(model, shards_, optimizer_)) {
+      const bool master = slice.state.empty() && !slice.kept_as.empty();
+      const CheckpointTensor* const found = reader_.manifest().Find(slice.parameter->name);
+      if (!master || found == nullptr) continue;
+      if (found->dtype != slice.dtype || found->shape != slice.shape) continue;
+      FTUNE_RETURN_IF_ERROR(optimizer_.ChangeStateOf(
+          *slice.parameter,
+          [&](const std::vector<NamedTensor>& kept) { return LoadKept(*found, slice, kept); }));
+    }
+    return absl::OkStatus();
+  }
+
  private:
+  // What the optimizer has under the slice's name; the parameter's values too, where that is their master.
+  absl::Status LoadKept(const CheckpointTensor& tensor, const StateSlice& slice,
+                        const std::vector<NamedTensor>& kept) {
+    for (const NamedTensor& k : kept) {
+      if (k.name != slice.kept_as) continue;
+      FTUNE_RETURN_IF_ERROR(Read(tensor, slice, k.tensor));
+      if (slice.state.empty()) {
+        backend_.Convert(stream_, k.tensor, OwnedValues(*slice.store, *slice.parameter));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // All slices of one parameter, of which the first has its values.
   absl::Status LoadParameter(std::span<const StateSlice> slices) {
     const StateSlice& values = slices.front();
@@ -57,19 +83,16 @@ class Loader {
     const CheckpointTensor* const found = reader_.manifest().Find(name);
     if (found == nullptr)
       return Mismatch(name, "this parameter is trained, and the checkpoint does not have it");
-    const Tensor owned = OwnedValues(*values.store, *values.parameter);
-    if (values.kept_as.empty()) FTUNE_RETURN_IF_ERROR(Read(*found, values, owned));
+    if (values.kept_as.empty()) {
+      FTUNE_RETURN_IF_ERROR(Read(*found, values, OwnedValues(*values.store, *values.parameter)));
+    }
     return optimizer_.ChangeStateOf(
         *values.parameter, [&](const std::vector<NamedTensor>& kept) -> absl::Status {
           for (const StateSlice& slice : slices) {
             if (slice.kept_as.empty()) continue;
             const CheckpointTensor* const tensor = reader_.manifest().Find(name, slice.state);
             if (tensor == nullptr) return NoState(slice, reader_.manifest().optimizer.contains(name));
-            for (const NamedTensor& k : kept) {
-              if (k.name != slice.kept_as) continue;
-              FTUNE_RETURN_IF_ERROR(Read(*tensor, slice, k.tensor));
-              if (slice.state.empty()) backend_.Convert(stream_, k.tensor, owned);
-            }
+            FTUNE_RETURN_IF_ERROR(LoadKept(*tensor, slice, kept));
           }
           return absl::OkStatus();
         });
@@ -144,23 +167,36 @@ absl::Status CheckNothingIsLeft(const Manifest& manifest, const Model& model, Mo
   return absl::OkStatus();
 }
 
+// A rank that fails must not leave the others waiting.
+absl::Status AgreeOn(const absl::Status& loaded, ModelShards& shards) {
+  if (shards.AgreeOn(loaded.ok() ? 0 : 1) == 0 || !loaded.ok()) return loaded;
+  return UserError(
+      ExitCode::kRankFailed,
+      {.key = "checkpoint", .message = "another rank could not load it; its own error says why"});
+}
+
+// What each rank owns has changed.
+absl::Status Publish(ModelShards& shards) {
+  shards.PublishValues();
+  shards.SettleValues();
+  return shards.status();
+}
+
 }  // namespace
 
 absl::Status LoadCheckpoint(Backend& backend, Stream stream, CheckpointReader& reader, Model& model,
                             ModelShards& shards, Optimizer& optimizer) {
-  absl::Status loaded = Loader(backend, stream, reader, shards, optimizer).LoadAll(model);
-  // A rank that fails must not leave the others waiting.
-  if (shards.AgreeOn(loaded.ok() ? 0 : 1) != 0 && loaded.ok()) {
-    loaded = UserError(ExitCode::kRankFailed, {.key = "checkpoint",
-                                               .message = "another rank could not load it; its own error "
-                                                          "says why"});
-  }
-  FTUNE_RETURN_IF_ERROR(loaded);
+  FTUNE_RETURN_IF_ERROR(AgreeOn(Loader(backend, stream, reader, shards, optimizer).LoadAll(model), shards));
   FTUNE_RETURN_IF_ERROR(CheckNothingIsLeft(reader.manifest(), model, shards));
   optimizer.set_updates(reader.manifest().state.updates);
-  shards.PublishValues();
-  shards.SettleValues();
-  return shards.status();
+  return Publish(shards);
+}
+
+absl::Status LoadMasters(Backend& backend, Stream stream, CheckpointReader& reader, Model& model,
+                         ModelShards& shards, Optimizer& optimizer) {
+  FTUNE_RETURN_IF_ERROR(
+      AgreeOn(Loader(backend, stream, reader, shards, optimizer).LoadMastersOf(model), shards));
+  return Publish(shards);
 }
 
 }  // namespace ftune

@@ -16,4 +16,10 @@ namespace ftune {
 absl::Status LoadCheckpoint(Backend& backend, Stream stream, CheckpointReader& reader, Model& model,
                             ModelShards& shards, Optimizer& optimizer);
 
+// For another run that begins with a checkpoint's values, of which the model has been loaded: gives the
+// optimizer's masters the precision that the checkpoint has. Called by all ranks. Parameters that it does not
+// have in f32, or in another shape (rows of tokens were added), stay as they are.
+absl::Status LoadMasters(Backend& backend, Stream stream, CheckpointReader& reader, Model& model,
+                         ModelShards& shards, Optimizer& optimizer);
+
 }  // namespace ftune

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "base/timeline.h"
 #include "engine/checkpoint/manifest_part.h"
+#include "engine/checkpoint/superseded.h"
 #include "parallel/comm/gather_text.h"
 
 namespace ftune {
@@ -211,17 +212,19 @@ absl::Status CheckpointSaver::Commit(const TrainerState& state, const fs::path& 
                       .hint = "move it away"});
   }
   FTUNE_RETURN_IF_ERROR(CommitCheckpoint(folder, manifest, report.folder));
-  is_own_[report.step] = true;
+  is_own_[report.folder.filename().string()] = true;
   // Old ones go only now that the new one is durable.
-  return RemoveOld(state, report);
+  FTUNE_RETURN_IF_ERROR(RemoveOld(state, report));
+  return RemoveSuperseded(report);
 }
 
 bool CheckpointSaver::IsOwn(const CheckpointEntry& entry) {
-  const auto known = is_own_.find(entry.step);
+  const std::string name = entry.folder.filename().string();
+  const auto known = is_own_.find(name);
   if (known != is_own_.end()) return known->second;
   const absl::StatusOr<Manifest> manifest = ReadManifest(entry.folder);
   const bool own = manifest.ok() && options_.is_own(entry, *manifest);
-  is_own_[entry.step] = own;
+  is_own_[name] = own;
   return own;
 }
 
@@ -236,6 +239,17 @@ absl::Status CheckpointSaver::RemoveOld(const TrainerState& state, SaveReport& r
   for (const int64_t step : StepsToRemove(steps, retention)) {
     FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(options_.checkpoints / CheckpointName(step)));
     report.removed.push_back(step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointSaver::RemoveSuperseded(SaveReport& report) {
+  FTUNE_ASSIGN_OR_RETURN(std::vector<SupersededCheckpoint> aside, ListSuperseded(options_.checkpoints));
+  std::erase_if(aside, [this](const SupersededCheckpoint& one) { return !IsOwn(one.entry); });
+  const int64_t excess = std::ssize(aside) - options_.retention.keep_last;
+  for (int64_t i = 0; i < excess; ++i) {
+    FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(aside[i].entry.folder));
+    report.removed_superseded.push_back(aside[i].entry.folder.filename().string());
   }
   return absl::OkStatus();
 }

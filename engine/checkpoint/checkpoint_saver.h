@@ -44,11 +44,12 @@ struct SaverOptions {
 struct SaveReport {
   int64_t step = 0;
   std::filesystem::path folder;
-  int64_t bytes = 0;             // of all files
-  double stall_seconds = 0.0;    // for which training stood still on this rank
-  double seconds = 0.0;          // from the copy to the name
-  std::vector<int64_t> removed;  // steps of checkpoints that were kept until then
-  absl::Status status;           // the same kind on all ranks; the first has the cause
+  int64_t bytes = 0;                            // of all files
+  double stall_seconds = 0.0;                   // for which training stood still on this rank
+  double seconds = 0.0;                         // from the copy to the name
+  std::vector<int64_t> removed;                 // steps of checkpoints that were kept until then
+  std::vector<std::string> removed_superseded;  // likewise, names of folders
+  absl::Status status;                          // the same kind on all ranks; the first has the cause
 };
 
 class CheckpointSaver {
@@ -70,6 +71,8 @@ class CheckpointSaver {
   void Wait();
   // Whether one is, on this rank.
   bool busy() const;
+  // Whether the ranks have lost each other, so that no later save can be made either.
+  bool broken() const { return !group_->status().ok(); }
   // Of saves that have ended since it was asked last.
   std::vector<SaveReport> TakeReports();
 
@@ -93,6 +96,8 @@ class CheckpointSaver {
                       const std::vector<std::string>& parts, SaveReport& report);
   bool IsOwn(const CheckpointEntry& entry);
   absl::Status RemoveOld(const TrainerState& state, SaveReport& report);
+  // Of those that the run has set aside it keeps as many as of its others, the newest.
+  absl::Status RemoveSuperseded(SaveReport& report);
   // Whether all have succeeded.
   absl::Status Agree(const absl::Status& own);
 
@@ -103,8 +108,8 @@ class CheckpointSaver {
   RankShards own_;
   std::unique_ptr<Communicator> own_group_;  // where there are several ranks
   Communicator* group_ = nullptr;
-  std::vector<int64_t> sees_;       // by rank: whether it sees the folder
-  std::map<int64_t, bool> is_own_;  // of the checkpoints in the folder, by step, as far as is known
+  std::vector<int64_t> sees_;           // by rank: whether it sees the folder
+  std::map<std::string, bool> is_own_;  // of the checkpoints in the folder, by name, as far as is known
   Tensor snapshot_;  // kept from the first save on; undefined where saves are not in the background
   std::thread thread_;
   std::atomic<bool> writing_{false};

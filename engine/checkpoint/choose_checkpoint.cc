@@ -4,13 +4,10 @@
 #include <atomic>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "base/folder.h"
-#include "base/io_error.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -109,22 +106,6 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const fs::path& checkpoints, s
   }
   if (!choice.damaged.empty()) return NoneIsWhole(checkpoints, choice.damaged);
   return choice;
-}
-
-absl::StatusOr<std::vector<int64_t>> SetAsideAfter(const fs::path& checkpoints, int64_t step, int attempt) {
-  FTUNE_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpointFolders(checkpoints));
-  std::reverse(entries.begin(), entries.end());
-  std::vector<int64_t> steps;
-  for (const CheckpointEntry& entry : entries) {
-    if (entry.step <= step) continue;
-    const std::string name = StrCat("superseded-", attempt, "-", CheckpointName(entry.step));
-    std::error_code error;
-    fs::rename(entry.folder, checkpoints / name, error);
-    if (error) return IoError(entry.folder, "rename", error.value());
-    steps.push_back(entry.step);
-  }
-  if (!steps.empty()) FTUNE_RETURN_IF_ERROR(SyncFolder(checkpoints));
-  return steps;
 }
 
 }  // namespace ftune

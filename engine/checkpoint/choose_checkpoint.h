@@ -42,9 +42,4 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const std::filesystem::path& c
                                                   std::optional<int64_t> step,
                                                   const CheckOptions& options = {});
 
-// Renames the checkpoints after `step`, whole or not, so that none of them is taken for one of the line that
-// goes on from there: superseded-ATTEMPT-step-00000120. Gives the steps, in order.
-absl::StatusOr<std::vector<int64_t>> SetAsideAfter(const std::filesystem::path& checkpoints, int64_t step,
-                                                   int attempt);
-
 }  // namespace ftune

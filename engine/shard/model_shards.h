@@ -43,8 +43,6 @@ class ModelShards final : public BlockHooks {
   CommTraffic traffic() const;
   // The first error of any group: what all that was computed with them is worth.
   absl::Status status() const override;
-  // Whether sums of gradients depend on what those of earlier steps rounded away.
-  bool compresses() const { return gradients_->compresses(); }
 
   // A step: gradients are zero; then the model's blocks run; then the gradients' sums are where this rank
   // owns them; then, once it has updated what it owns, all have the new values.
@@ -54,7 +52,8 @@ class ModelShards final : public BlockHooks {
   // Until what PublishValues began is done: what this rank owns may be changed again.
   void SettleValues();
 
-  // What compressed sums of gradients lack so far (CompressedSums); null where sums are not compressed.
+  // What compressed sums of gradients lack so far (CompressedSums), on which later ones depend; null where
+  // sums are not compressed.
   CompressedSums* compressed() const { return gradients_->compressed(); }
 
   // [1, 1] f64 += Σ g² over what this rank owns; each element of the model is counted on one rank of

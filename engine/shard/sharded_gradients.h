@@ -37,7 +37,6 @@ class ShardedGradients {
   // Gives the model's stores their memory, unless one rank has all and they have it. Called by all ranks.
   absl::Status Allocate();
 
-  bool compresses() const { return compressed_.has_value(); }
   // Null where sums are not compressed.
   CompressedSums* compressed() { return compressed_ ? &*compressed_ : nullptr; }
 

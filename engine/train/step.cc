@@ -65,7 +65,7 @@ TrainStep::TrainStep(Backend& backend, Stream stream, Model& model, Optimizer& o
   if (!place.GainsWithoutBarrier()) return;
   // A stage without trained parameters has nothing on disk; it does as the others do.
   const bool on_disk = shards_->AgreeOn(optimizer.disk() != nullptr ? 1 : 0) != 0;
-  why_barrier_ = WhyBarrier(place, {options.max_grad_norm, on_disk, shards_->compresses()});
+  why_barrier_ = WhyBarrier(place, {options.max_grad_norm, on_disk, shards_->compressed() != nullptr});
   if (why_barrier_.empty()) LeaveBarrier();
 }
 

@@ -14,9 +14,13 @@ std::string HostIdentity() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat network = {};
   const bool known = stat("/proc/self/ns/net", &network) == 0;
+  return StrCat(HostName(), "/", boot, "/", known ? network.st_ino : 0);
+}
+
+std::string HostName() {
   utsname names = {};
   uname(&names);
-  return StrCat(names.nodename, "/", boot, "/", known ? network.st_ino : 0);
+  return names.nodename;
 }
 
 }  // namespace ftune

@@ -9,4 +9,7 @@ namespace ftune {
 // network namespace and the host's name. What cannot be read is left out.
 std::string HostIdentity();
 
+// As the host calls itself.
+std::string HostName();
+
 }  // namespace ftune

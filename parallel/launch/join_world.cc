@@ -52,6 +52,7 @@ constexpr absl::Duration kLinger = absl::Seconds(1);
 
 std::string KeyOf(int rank) { return StrCat("rank/", rank); }
 std::string MetKey(int rank) { return StrCat("met/", rank); }
+std::string FailedKey(int rank) { return StrCat("failed/", rank); }
 
 absl::Status DoesNotCome(int rank, absl::Duration waited) {
   return UserError(
@@ -245,7 +246,43 @@ absl::StatusOr<World> Join(const JoinOptions& options, const std::shared_ptr<Ser
   return world;
 }
 
+// As the others are told of it.
+absl::Status DidNotStart(int rank, const absl::Status& why) {
+  return UserError(
+      ExitCode::kRankFailed,
+      {.key = StrCat("rank ", rank), .message = StrCat("it could not start: ", std::string(why.message()))});
+}
+
 }  // namespace
+
+void TellOthers(const RankEnvironment& environment, const absl::Status& why,
+                const std::function<void()>& on_wait) {
+  constexpr absl::Duration kMoment = absl::Seconds(1), kPoll = absl::Milliseconds(20);
+  if (environment.world_size == 1) return;
+  const absl::Time begin = absl::Now();
+  const auto opened = OpenStore({.environment = environment, .start_timeout = kPatience});
+  if (!opened.ok()) return;
+  TcpStore& store = *(*opened)->client;
+  store.TellTrouble(DidNotStart(environment.rank, why));
+  store.Set(FailedKey(environment.rank), "").IgnoreError();
+  const TcpStoreServer* const server = (*opened)->server.get();
+  if (server == nullptr) return;
+  const auto all_came = [&] {
+    for (int rank = 1; rank < environment.world_size; ++rank) {
+      const auto has = [&](const std::string& key) { return server->Has(StrCat(environment.prefix, key)); };
+      if (!has(KeyOf(rank)) && !has(FailedKey(rank))) return false;
+    }
+    return true;
+  };
+  bool said = false;
+  while (!all_came() && absl::Now() - begin < kPatience) {
+    if (!said && absl::Now() - begin > kMoment) {
+      said = true;
+      on_wait();
+    }
+    absl::SleepFor(kPoll);
+  }
+}
 
 absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options) {
   const RankEnvironment& environment = options.environment;

@@ -1,6 +1,7 @@
 // How the ranks of a run become one group.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,13 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options);
 
 // The recipe that rank 0 joins with, for another one that has none. Waits for rank 0 until the start timeout.
 absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options);
+
+// For a rank that has failed before it could join: tells the others why, so that they need not wait for it.
+// Where it serves the store, it does so until all have come to hear it, for at most kPatience; `on_wait` is
+// called once where that takes longer than a moment.
+void TellOthers(const RankEnvironment& environment, const absl::Status& why,
+                const std::function<void()>& on_wait);
+inline constexpr absl::Duration kPatience = absl::Seconds(10);
 
 // What a rank sets in the store when it has joined. When all have, each hears by itself of the others' ends.
 std::string JoinedKey(int rank);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -37,6 +38,15 @@ absl::StatusOr<Pipe> MakePipe() {
   Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
   fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   return pipe;
+}
+
+// A file without a name, to be read from its begin.
+absl::StatusOr<Descriptor> InputOf(const std::string& text) {
+  if (text.empty()) return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Descriptor file(memfd_create("input", MFD_CLOEXEC));
+  const bool whole = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!whole || lseek(file.get(), 0, SEEK_SET) != 0) return CannotStart("no memory for its input");
+  return file;
 }
 
 // This process's environment, with `changes` in it.
@@ -93,7 +103,7 @@ Descriptor Above(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFr
 
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
   FTUNE_ASSIGN_OR_RETURN(Pipe report, MakePipe());
-  const Descriptor input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  FTUNE_ASSIGN_OR_RETURN(const Descriptor input, InputOf(command.input));
   const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   if (!output) return IoError(command.output, "write", errno);
   const Descriptor child_input = Above(input.get());

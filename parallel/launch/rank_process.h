@@ -16,6 +16,7 @@ struct RankCommand {
   std::vector<std::string> arguments;    // argv; the program is this one, by /proc/self/exe
   std::vector<std::string> environment;  // NAME=value, beside this process's own and in their place
   std::vector<int> cores;                // that it may run on; empty: as this process
+  std::string input;                     // what it reads from standard input
   std::filesystem::path output;  // to whose end all goes that it writes, which nobody has to read meanwhile
 };
 

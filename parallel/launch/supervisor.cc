@@ -1,7 +1,6 @@
 #include "parallel/launch/supervisor.h"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "base/ignored_signal.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -32,18 +30,10 @@ struct Supervisor::Rank {
   bool stood_still = false;
 };
 
-Supervisor::Supervisor(SupervisorOptions options, SupervisorObserver& observer)
-    : options_(std::move(options)), observer_(observer) {
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, it would leave nothing to wait for
-  sigset_t taken;
-  sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGTSTP, SIGCHLD, SIGUSR1}) sigaddset(&taken, signal);
-  if (!IsIgnored(SIGHUP)) sigaddset(&taken, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &taken, &before_);
-  signals_ = Descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
-}
+Supervisor::Supervisor(SupervisorOptions options, TakenSignals& signals, SupervisorObserver& observer)
+    : options_(std::move(options)), signals_(signals), observer_(observer) {}
 
-Supervisor::~Supervisor() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+Supervisor::~Supervisor() = default;
 
 absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankCommand>& commands) {
   absl::Status started;
@@ -55,6 +45,7 @@ absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankComma
       break;
     }
     ranks_.push_back({.process = *std::move(process)});
+    observer_.OnStarted(static_cast<int>(ranks_.size()) - 1, ranks_.back().process);
   }
   while (ends_.size() < ranks_.size()) {
     EndStopped();
@@ -70,7 +61,7 @@ absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankComma
 
 // Until something comes, or a tick has passed.
 void Supervisor::Wait() {
-  std::vector<pollfd> waits = {{.fd = signals_.get(), .events = POLLIN}};
+  std::vector<pollfd> waits = {{.fd = signals_.descriptor(), .events = POLLIN}};
   for (const Rank& rank : ranks_) waits.push_back({.fd = rank.process.report.get(), .events = POLLIN});
   const absl::Time before = absl::Now();
   poll(waits.data(), waits.size(), static_cast<int>(absl::ToInt64Milliseconds(kTick)));
@@ -79,31 +70,35 @@ void Supervisor::Wait() {
 }
 
 void Supervisor::TakeSignals() {
-  signalfd_siginfo info;
-  while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-    if (info.ssi_signo == SIGCHLD) continue;
-    if (info.ssi_signo == SIGTSTP) {
+  while (const std::optional<int> signal = signals_.Next()) {
+    if (*signal == SIGCHLD) continue;
+    if (*signal == SIGTSTP) {
       StopAll();
-      continue;
-    }
-    const int signal = static_cast<int>(info.ssi_signo);
-    if (signal != SIGUSR1) signal_ = signal;
-    for (const Rank& rank : ranks_) {
-      if (rank.alive) kill(rank.process.pid, signal);
+    } else {
+      Pass(*signal);
     }
   }
 }
 
+void Supervisor::Pass(int signal) {
+  if (signal != SIGUSR1) signal_ = signal;
+  for (const Rank& rank : ranks_) {
+    if (rank.alive) kill(rank.process.pid, signal);
+  }
+}
+
+void Supervisor::EndAll() {
+  if (!term_at_) term_at_ = clock_ + (observer_.HaveMet() ? options_.until_term : absl::ZeroDuration());
+}
+
+void Supervisor::KillAll() {
+  for (Rank& rank : ranks_) rank.told |= rank.alive;
+  SignalGroups(SIGKILL);
+}
+
 void Supervisor::StopAll() {
   SignalGroups(SIGSTOP);
-  // As this process would have stopped without the ranks, so that a shell sees what it expects. It does not
-  // where no shell could have it go on again (an orphaned process group); then nobody stops.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTSTP);
-  raise(SIGTSTP);
-  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  StopAsTerminalAsks();
   SignalGroups(SIGCONT);
 }
 
@@ -155,8 +150,8 @@ void Supervisor::Reap(int number) {
                      .report = std::move(rank.report),
                      .was_told = rank.told,
                      .stood_still = rank.stood_still});
-    if (IsGood(status) || term_at_) continue;
-    term_at_ = clock_ + (observer_.HaveMet() ? options_.until_term : absl::ZeroDuration());
+    observer_.OnEnd(ends_.back());
+    if (!IsGood(status)) EndAll();
   }
 }
 

@@ -10,17 +10,20 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parallel/launch/rank_process.h"
+#include "parallel/launch/taken_signals.h"
 
 namespace ftune {
 
 // How a rank ended.
 struct RankEnd {
   int rank = 0;
+  std::string host;  // where it is not this one
   pid_t pid = -1;
   int wait_status = 0;       // as waitpid has it
   std::string report;        // what it wrote to kReportDescriptor
   bool was_told = false;     // to end, because another one had failed before
   bool stood_still = false;  // for SupervisorOptions::stopped_timeout, and was killed
+  std::string lost;          // why nobody knows how it ended: its host cannot be reached. Else empty
 };
 
 struct SupervisorOptions {
@@ -46,13 +49,15 @@ class SupervisorObserver {
   virtual void OnContinued(int rank, pid_t pid) = 0;
   // Whether the ranks hear of each other's ends by themselves.
   virtual bool HaveMet() = 0;
+  // Called as they come. `number` is the place of its command.
+  virtual void OnStarted(int /*number*/, const RankProcess& /*process*/) {}
+  virtual void OnEnd(const RankEnd& /*end*/) {}
 };
 
 class Supervisor {
  public:
-  // Of the program's main thread. While it lives, SIGINT, SIGTERM, SIGHUP (unless it is ignored), SIGTSTP and
-  // SIGCHLD come to it alone: it is made before threads that do not block them.
-  Supervisor(SupervisorOptions options, SupervisorObserver& observer);
+  // Of the program's main thread; `signals` outlive it.
+  Supervisor(SupervisorOptions options, TakenSignals& signals, SupervisorObserver& observer);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -63,6 +68,13 @@ class Supervisor {
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
 
+  // What somebody on another host asks for, from within OnTick: a signal for the ranks; that all stop, or go
+  // on (SIGSTOP, SIGCONT); that all end, as where one of them has failed; that they are killed at once.
+  void Pass(int signal);
+  void SignalGroups(int signal);
+  void EndAll();
+  void KillAll();
+
  private:
   struct Rank;
   void Wait();
@@ -70,7 +82,6 @@ class Supervisor {
   // SIGTSTP, which a terminal sends this process alone: the ranks, which have groups of their own, stop with
   // it and go on with it.
   void StopAll();
-  void SignalGroups(int signal);
   void Read(Rank& rank);
   void Reap(int number);
   void Reap();
@@ -79,9 +90,8 @@ class Supervisor {
   bool IsGood(int wait_status) const;
 
   SupervisorOptions options_;
+  TakenSignals& signals_;
   SupervisorObserver& observer_;
-  sigset_t before_{};
-  Descriptor signals_;
   std::vector<Rank> ranks_;
   std::vector<RankEnd> ends_;
   int signal_ = 0;

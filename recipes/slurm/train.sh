@@ -17,8 +17,8 @@ run=$!
 limit=far
 # Slurm sends USR1 to this script 300 s before the time limit. The run then saves, and ends with status 75.
 trap 'limit=near; kill -TERM "$run"' USR1
-# scancel and preemption send TERM, to the run too: it saves, and is waited for.
-trap : TERM
+# TERM ends the job for good: the run saves, and is waited for.
+trap 'kill -TERM "$run"' TERM
 # A signal cuts a wait short.
 while kill -0 "$run" 2>/dev/null; do wait "$run"; done
 wait "$run"

@@ -219,13 +219,14 @@ def test_refused(case):
 
 
 def test_submit(case):
-    """From a login node, also with odd names; the job trains, several ranks on its node."""
-    recipe = batch_recipe(case, "launch: {ranks_per_host: 2, slurm: {constraint: big, extra: [--nodelist=node2]}}\n")
+    """From a login node, on two nodes and, with odd names, on one; several ranks on each."""
+    recipe = batch_recipe(case, "launch: {ranks_per_host: 2, slurm: {nodes: 2, constraint: big, extra: ['--nodelist=node[2-3]']}}\n")
     expected = one_rank(case, recipe)
     _, odd = hostile(case)
-    with cluster_of(case, 2, slurm=True) as cluster:
+    with cluster_of(case, 3, slurm=True) as cluster:
         said = submit(cluster, case, recipe, "output_dir=out")
         await_state(cluster, said["job"], {"COMPLETED"})
+        assert sorted(path.name for path in (case.folder / "out" / "ranks" / "attempt-1").iterdir()) == [f"rank-{i}.log" for i in range(4)]
         assert said["run"] == str(case.folder.resolve() / "out") and Path(said["script"]).read_text().startswith("#!/bin/bash\n")
         check_losses(losses(case, "out"), expected)
         assert "step" in Path(said["output"]).read_text()
@@ -237,7 +238,7 @@ def test_submit(case):
         for name in (recipe, "chats.jsonl"):
             shutil.copy(case.folder / name, odd)
         done = cluster.run("node1", ["srun", "-N2", "-n2", "sh", "-c", '[ $SLURM_PROCID = 1 ] || exec "$@"', "sh", case.ftune, "train",
-                                     recipe, "output_dir=it's out", "launch.slurm.extra=[]", "--slurm", "--json"], cwd=odd.resolve(),
+                                     recipe, "output_dir=it's out", "launch.slurm.nodes=1", "launch.slurm.extra=[]", "--slurm", "--json"], cwd=odd.resolve(),
                            timeout=120, environment={"XDG_CACHE_HOME": case.folder.resolve() / "cache"})
         assert done.returncode == 0, done
         said = json.loads(done.stdout)
@@ -245,15 +246,45 @@ def test_submit(case):
         check_losses(losses(case, odd / "it's out"), expected)
 
 
+def test_salloc(case):
+    """In the shell of salloc, which is on the login node: ranks are on the nodes that it got."""
+    recipe = batch_recipe(case, "launch: {ranks_per_host: 2}\n")
+    expected = one_rank(case, recipe)
+    with cluster_of(case, 3, slurm=True) as cluster:
+        for nodes in ("node[2-3]", "node2"):
+            words = ["salloc", f"--nodelist={nodes}", case.ftune, "train", recipe, f"output_dir={nodes[:5]}"]
+            done = cluster.run("node1", words, cwd=case.folder.resolve(), timeout=300,
+                               environment={"XDG_CACHE_HOME": case.folder.resolve() / "cache"})
+            assert done.returncode == 0, done
+            check_losses(losses(case, nodes[:5]), expected)
+            wait_until(lambda: not cluster.left("ftune"), "no rank is left")
+
+
+def test_node_is_cut(case):
+    """A node that the launcher hears nothing of any more ends the attempt on the others, and its own ranks by itself."""
+    recipe = batch_recipe(case, "launch: {ranks_per_host: 1, heartbeat_timeout: 3s, max_restarts: 0}\n")
+    with cluster_of(case, 3, slurm=True) as cluster:
+        salloc = cluster.popen("node1", ["salloc", "--nodelist=node[2-3]", case.ftune, "train", recipe, "output_dir=out",
+                                         f"train.max_steps={LONG}", f"train.num_epochs={LONG}"], cwd=case.folder.resolve(),
+                               environment={"XDG_CACHE_HOME": case.folder.resolve() / "cache"}, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+        await_steps(case, "out", 3)
+        cluster.isolate("node3")
+        out, err = salloc.communicate(timeout=120)
+        assert salloc.returncode == 5 and "node3" in err, (salloc.returncode, out, err)
+        wait_until(lambda: not cluster.left("ftune"), "no rank is left")
+
+
 def test_cancel(case):
-    """scancel ends a job for good; what it has done is saved, and a job that is submitted again goes on."""
-    recipe = batch_recipe(case, f"launch: {{ranks_per_host: 2}}\ncheckpoint: {{save_steps: {LONG}}}\n")
+    """A job whose script is told to end saves and ends for good; one that is submitted again goes on; scancel leaves nothing."""
+    recipe = batch_recipe(case, f"launch: {{ranks_per_host: 2, slurm: {{nodes: 2}}}}\ncheckpoint: {{save_steps: {LONG}}}\n")
     with cluster_of(case, 2, slurm=True, slurm_options={"kill_wait": 30}) as cluster:
         words = [recipe, "output_dir=out", f"train.max_steps={LONG}", f"train.num_epochs={LONG}"]
         said = submit(cluster, case, *words)
         await_steps(case, "out", 3, said["output"])
-        cluster.run("node1", ["scancel", said["job"]], check=True)
-        await_state(cluster, said["job"], {"CANCELLED"})
+        cluster.run("node1", ["scancel", "--batch", "--signal=TERM", said["job"]], check=True)
+        await_state(cluster, said["job"], {"FAILED"})
+        assert job_field(cluster, said["job"], "ExitCode") == "75:0"
         wait_until(lambda: not cluster.left("ftune"), "no rank is left")
         saved = [line["step"] for line in case.log("out") if line["event"] == "save"]
         assert saved, Path(said["output"]).read_text()
@@ -261,7 +292,16 @@ def test_cancel(case):
         await_steps(case, "out", case.log("out")[-1]["step"] + 3, again["output"])
         assert any(line["event"] == "start" and line["step"] == saved[-1] for line in case.log("out"))
         cluster.run("node1", ["scancel", again["job"]], check=True)
+        await_state(cluster, again["job"], {"CANCELLED"})
         wait_until(lambda: not cluster.left("ftune"), "no rank is left")
+        # On one node the ranks themselves save.
+        one = submit(cluster, case, *words, "--resume", "launch.slurm.nodes=1")
+        await_steps(case, "out", case.log("out")[-1]["step"] + 3, one["output"])
+        saves = sum(line["event"] == "save" for line in case.log("out"))
+        cluster.run("node1", ["scancel", one["job"]], check=True)
+        await_state(cluster, one["job"], {"CANCELLED"})
+        wait_until(lambda: not cluster.left("ftune"), "no rank is left")
+        assert sum(line["event"] == "save" for line in case.log("out")) > saves
 
 
 def start_now(cluster, job):
@@ -270,22 +310,23 @@ def start_now(cluster, job):
 
 
 def test_requeue(case):
-    """A job that is queued again goes on with its run, in a further attempt."""
-    recipe = batch_recipe(case, "launch: {ranks_per_host: 2}\n")
-    with cluster_of(case, 2, slurm=True, slurm_options={"kill_wait": 30}) as cluster:
-        said = submit(cluster, case, recipe, "output_dir=out", "train.max_steps=200", f"train.num_epochs={LONG}")
-        await_steps(case, "out", 3, said["output"])
+    """A job that is queued again goes on with its run, in a further attempt, to the same losses."""
+    recipe = batch_recipe(case, "launch: {ranks_per_host: 2, slurm: {nodes: 2}}\ncheckpoint: {save_steps: 20}\n")
+    words = ["train.max_steps=600", f"train.num_epochs={LONG}"]
+    with cluster_of(case, 2, slurm=True) as cluster:
+        said = submit(cluster, case, recipe, "output_dir=out", *words)
+        await_steps(case, "out", 50, said["output"])
         cluster.run("node1", ["scontrol", "requeue", said["job"]], check=True)
         await_state(cluster, said["job"], {"PENDING"})
-        assert not cluster.left("ftune")
+        wait_until(lambda: not cluster.left("ftune"), "no rank is left")
         start_now(cluster, said["job"])
         await_state(cluster, said["job"], {"COMPLETED"})
         starts = [(line["attempt"], line["step"]) for line in case.log("out") if line["event"] == "start"]
         assert len(starts) == 2 and starts[1][0] == 2 and starts[1][1] > 0, starts
-        expected = case.run("train", recipe, "output_dir=whole", "train.max_steps=200", f"train.num_epochs={LONG}")
-        assert expected.returncode == 0, expected.stderr
-        last = {line["step"]: line["loss"] for line in case.log("out") if line["event"] == "train"}
-        check_losses([last[step] for step in sorted(last)], losses(case, "whole"))
+    done = case.run("train", recipe, "output_dir=whole", *words)
+    assert done.returncode == 0, done.stderr
+    last = {line["step"]: line["loss"] for line in case.log("out") if line["event"] == "train"}
+    check_losses([last[step] for step in sorted(last)], losses(case, "whole"))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def steps_a_second(cluster, case, recipe):
 
 def test_time_limit(case):
     """Before the limit the run is saved and the job queued again, as often as it takes: the curve of a run in one go."""
-    recipe = batch_recipe(case, f"launch: {{ranks_per_host: 2}}\ncheckpoint: {{save_steps: {LONG}}}\n")
+    recipe = batch_recipe(case, f"launch: {{ranks_per_host: 2, slurm: {{nodes: 2}}}}\ncheckpoint: {{save_steps: {LONG}}}\n")
     with cluster_of(case, 2, slurm=True, slurm_options={"kill_wait": 30}) as cluster:
         steps = int(75 * steps_a_second(cluster, case, recipe))
         words = [f"train.max_steps={steps}", f"train.num_epochs={LONG}"]

@@ -197,7 +197,8 @@ class Life:
         if begun:
             arguments = ["resume", self.out.name]
         else:
-            arguments = ["train", "recipe.yaml", f"output_dir={self.out.name}", *MESHES[self.mesh]]
+            # The launcher would start the run again itself.
+            arguments = ["train", "recipe.yaml", f"output_dir={self.out.name}", "launch.max_restarts=0", *MESHES[self.mesh]]
         self.token = f"FTUNE_KILL_TEST={os.getpid()}-{self.number}-{self.starts}".encode()
         name, value = self.token.decode().split("=")
         self.said = self.test.case.folder / "said.txt"

@@ -165,6 +165,7 @@ def test_full_disk(case):
         assert "step 16/16" in done.stderr, done.stderr
         errors = [line for line in done.stderr.splitlines() if "error:" in line and "warning:" not in line]
         assert len(errors) == 1 and "No space left on device" in errors[0] and "disk/out/" in errors[0], done.stderr
+        assert "`ftune checkpoint rm disk/out --step N`" in errors[0] and "checkpoint.keep_last" in errors[0], done.stderr
         kept = steps_of(case, "disk/out")
         assert kept == list(range(1, max(kept) + 1)) and 3 <= max(kept) < 16, kept
         assert not list((disk / "out" / "checkpoints").glob(".*")), list((disk / "out" / "checkpoints").iterdir())
@@ -467,6 +468,18 @@ def test_when_busy(case):
 def ranks_of(pid):
     return [int(child) for task in os.listdir(f"/proc/{pid}/task")
             for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
+
+
+def test_never_meets(case):
+    """checkpoint.keep_every, where no checkpoint is of such a step, is warned of before the first step."""
+    for checkpoint, steps, says in (("save_steps: 3, keep_every: 2", 5, "saved every 3 steps, and none of the run's 5 is a multiple of both"),
+                                    ("save_steps: 3, keep_every: 2", 6, None), ("save_steps: 2, keep_every: 4", 4, None),
+                                    ("saves_per_epoch: 1, keep_every: 100", 4, "is a multiple of both"),
+                                    ("keep_every: 2", 4, "saved by the clock")):
+        done = good(case.run("train", recipe(case, checkpoint), "output_dir=out", "--force", f"train.max_steps={steps}"))
+        warnings = [line for line in done.stderr.splitlines() if "checkpoint.keep_every" in line]
+        assert len(warnings) == (1 if says else 0) and (not says or says in warnings[0]), (checkpoint, done.stderr)
+        assert not says or done.stderr.index("keep_every") < done.stderr.index("step 1/"), done.stderr
 
 
 def test_asked_for(case):

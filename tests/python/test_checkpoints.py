@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from peft import PeftModel
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from transformers.utils import logging
 
 import reference
@@ -370,6 +370,31 @@ def test_export_target(case):
     check_equal(load_file(home / "model.safetensors"), reader()(checkpoint(run, 4))[1])
 
 
+def test_export_loses_too_much(case):
+    """An adapter whose halves cancel out has no sum in fp32 that computes what it does: an error."""
+    run = train(case, adapter={**LORA, "lora_r": 2})
+    path = run / "adapter" / "adapter_model.safetensors"
+    tensors = load_file(path)
+    draw = np.random.default_rng(1)
+    for name, values in tensors.items():
+        values[:] = draw.normal(size=values.shape)
+        if "lora_A" in name:
+            values[0] *= 1e6
+            values[1] = np.nextafter(-values[0], 0)  # what is left of their sum is rounding
+        else:
+            values[:, 1] = values[:, 0]
+    save_file(tensors, path)
+    out = case.folder / "merged"
+    error = case.ftune.error("export", run / "adapter", "--merge", "--dtype", "fp32", "--out", out)
+    assert "computes something else than what was exported" in error["message"] and error["file"] == str(out), error
+    assert "apart" in error["found"] and "can be removed" in error["hint"], error
+    done = case.ftune._run(["export", run / "adapter", "--merge", "--dtype", "fp32", "--out", out, "--force"], "")
+    assert done.returncode == 4, done
+    # In a lower precision it may be rounding: the difference is told.
+    result = case.ftune("export", run / "adapter", "--merge", "--dtype", "bf16", "--out", case.folder / "low")
+    assert result["max_logit_diff"] > 0, result
+
+
 def test_export_other_base(case):
     """A run's adapter is merged into the very base that it was trained on."""
     base = case.folder / "base"
@@ -448,6 +473,27 @@ def test_init_from(case):
     assert abs(evaluated - loss) <= 1e-5, (evaluated, loss)
 
 
+def test_init_from_masters(case):
+    """Where the optimizer keeps fp32 masters of bf16 weights, they begin with what the checkpoint's masters were."""
+    bf16 = {"weights": "bf16"}
+    first = case.folder / "first"
+    shutil.move(train(case, precision=bf16), first)
+    want = reader()(checkpoint(first, 4))[1]
+    assert any((v.view("<u4") & 0xFFFF).any() for v in want.values()), "the masters are rounded"
+    for mesh in ({"data": 1}, {"data": 2, "zero": 3}):
+        run = train(case, model={"path": str(TINY), "init_from": str(first)}, precision=bf16, optimizer=STILL,
+                    train={**TRAIN, "global_batch_size": 2}, parallel=mesh)
+        check_equal(reader()(checkpoint(run, 4))[1], want)
+        shutil.rmtree(run)
+    # In fp32 they are the weights; without masters there is nothing to keep them.
+    run = train(case, model={"path": str(TINY), "init_from": str(first)}, optimizer=STILL)
+    check_equal(reader()(checkpoint(run, 4))[1], want)
+    shutil.rmtree(run)
+    run = train(case, model={"path": str(TINY), "init_from": str(first)}, optimizer=STILL,
+                precision={**bf16, "master": "none"})
+    assert {t["dtype"] for t in json.loads((checkpoint(run, 4) / "manifest.json").read_text())["values"].values()} == {"BF16"}
+
+
 def test_export_on_init(case):
     """An adapter on a checkpoint's weights is merged into those, and never into another base."""
     first = case.folder / "first"
@@ -467,6 +513,14 @@ def test_export_on_init(case):
     for source in ([run], [run, "--step", 4]):
         error = case.ftune.error("export", *source, "--format", "peft", "--out", case.folder / "peft")
         assert "weights of the checkpoint" in error["message"] and not (case.folder / "peft").exists(), error
+    # Earlier versions named the model.
+    config = run / "adapter" / "adapter_config.json"
+    text = config.read_text()
+    config.write_text(json.dumps({**json.loads(text), "base_model_name_or_path": str(TINY)}))
+    for name, source in (("run", run), ("adapter", f"{run / 'adapter'}/")):
+        case.ftune("export", source, "--merge", "--dtype", "fp32", "--out", case.folder / f"earlier-{name}")
+        check_equal(load_file(case.folder / f"earlier-{name}" / "model.safetensors"), merged)
+    config.write_text(text)
     # A run that goes on from the adapter has the same base.
     second = case.folder / "second"
     shutil.move(run, second)

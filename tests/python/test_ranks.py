@@ -19,6 +19,7 @@ from pathlib import Path
 from cli_case import CHATS, edit_json, model_copy, random_model, run_tests, tensors
 
 LONG = 100000  # steps: more than any test waits for
+ONCE = ["launch.max_restarts=0"]
 
 
 def losses(case, run="out"):
@@ -49,7 +50,7 @@ def environment_of(pid):
 
 
 class Run:
-    """A training run in the background."""
+    """A training run in the background, which is not started again where it fails."""
 
     def __init__(self, case, *arguments, environment=None, limit=None, stderr=subprocess.PIPE):
         self.case, self.folder = case, case.folder / "out"
@@ -57,7 +58,7 @@ class Run:
         # What the ranks inherit, so that they are found among all processes.
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.process = subprocess.Popen(
-            [case.ftune, "train", *map(str, arguments), "output_dir=out"], cwd=case.folder, text=True,
+            [case.ftune, "train", *map(str, arguments), *ONCE, "output_dir=out"], cwd=case.folder, text=True,
             stdout=subprocess.PIPE, stderr=stderr,
             process_group=0,  # as a shell would start it
             preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))),
@@ -283,7 +284,7 @@ def test_port_in_use(case):
         done = case.run("train", case.recipe(), "parallel.data=2", environment={**variables, "RANK": "0", "LOCAL_RANK": "0"})
         assert done.returncode == 2 and "MASTER_PORT" in done.stderr and "in use" in done.stderr, done.stderr
     # And nobody there at all.
-    done = case.run("train", case.recipe(), "parallel.data=2", "launch.start_timeout=1s",
+    done = case.run("train", case.recipe(), "parallel.data=2", *ONCE, "launch.start_timeout=1s",
                     environment={**variables, "RANK": "1", "LOCAL_RANK": "1"})
     assert done.returncode == 6 and "nobody answered" in done.stderr, done.stderr
 

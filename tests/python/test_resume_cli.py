@@ -252,16 +252,32 @@ def test_train_resume(case):
     case.fails(2, "train", recipe, "output_dir=out", says=["there is a run in this folder already", "ftune resume out"])
 
 
-def by_hand(case, *arguments, folders=("", "")):
-    """Two ranks as a foreign launcher starts them, each in a folder; → what rank 0 says."""
+def free_port():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-    ranks = [subprocess.Popen([case.ftune, *arguments], cwd=case.folder / folders[i], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, env=case.environment({"RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2",
-                                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}))
-             for i in range(2)]
-    ends = [rank.communicate(timeout=120) + (rank.returncode,) for rank in ranks]
+        return server.getsockname()[1]
+
+
+def start_rank(case, rank, port, *arguments, folder=""):
+    """One of two ranks as a foreign launcher starts them."""
+    return subprocess.Popen([case.ftune, *arguments], cwd=case.folder / folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=case.environment({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+                                                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}))
+
+
+def ends_of(ranks, timeout=120):
+    try:
+        return [rank.communicate(timeout=timeout) + (rank.returncode,) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
+def by_hand(case, *arguments, folders=("", "")):
+    """Two ranks as a foreign launcher starts them, each in a folder; → what rank 0 says."""
+    port = free_port()
+    ends = ends_of([start_rank(case, i, port, *arguments, folder=folders[i]) for i in range(2)])
     assert [code for _, _, code in ends] == [0, 0], ends
     assert ends[1][:2] == ("", ""), ends
     return ends[0][1]
@@ -281,6 +297,30 @@ def test_foreign_ranks(case):
     shutil.rmtree(case.folder / "out" / "checkpoints", ignore_errors=True)
     good(case.run("resume", "out", "--quiet"))
     assert values(case, "parallel.data", "train.gradient_accumulation_steps", "launch.kind") == ["1", "2", "local"]
+
+
+def test_rank_that_cannot_start(case):
+    """The others hear why, and do not wait for it until the start time-out."""
+    recipe = case.recipe()
+    (case.folder / "elsewhere").mkdir()
+    why = "rank {}: it could not start: {}"
+    for command, folders, codes, says in (
+            (["resume", "nothing"], ("", ""), [2, 5], ["nothing: error: there is no such folder", why.format(0, "nothing")]),
+            (["train", recipe], ("elsewhere", ""), [2, 5], ["recipe.yaml", why.format(0, "recipe.yaml")]),
+            (["train", recipe], ("", "elsewhere"), [5, 2], [why.format(1, "recipe.yaml"), "recipe.yaml"])):
+        port = free_port()
+        ends = ends_of([start_rank(case, i, port, *command, folder=folders[i]) for i in range(2)], timeout=20)
+        assert [code for _, _, code in ends] == codes, ends
+        for (out, said, _), words in zip(ends, says, strict=True):
+            assert out == "" and said.count("error:") == 1 + ("it could not start" in words) and words in said, ends
+    # The first rank serves what the others ask: it stays until they have come, and says so.
+    port = free_port()
+    first = start_rank(case, 0, port, "resume", "nothing")
+    line = first.stderr.readline()
+    assert "this rank cannot start; it stays up to 10s to tell the others why" in line, line
+    second = start_rank(case, 1, port, "resume", "nothing")
+    ends = ends_of([first, second], timeout=20)
+    assert [code for _, _, code in ends] == [2, 5] and why.format(0, "nothing") in ends[1][1], ends
 
 
 def test_torn_log(case):
@@ -368,6 +408,35 @@ def test_step(case):
     assert "set aside" not in good(case.run("checkpoint", "ls", "out")).stdout
 
 
+def test_superseded(case):
+    """Of what is set aside as many stay as of the others, the newest; of another run's none is removed, or counts."""
+    saved(case)
+    good(case.run("resume", "out", "--step", "2", "checkpoint.keep_last=1", "--quiet"))
+    assert steps(case) == ["step-00000004", "superseded-2-step-00000004"]
+    removed = [line["removed_superseded"] for line in case.log() if "removed_superseded" in line]
+    assert removed == [["superseded-2-step-00000003"]], removed
+    checkpoints = case.folder / "out" / "checkpoints"
+    foreign = checkpoints / "superseded-1-step-00000009"
+    shutil.copytree(checkpoints / "superseded-2-step-00000004", foreign)
+    manifest = json.loads((foreign / "manifest.json").read_text())
+    del manifest["xxh3"]
+    manifest["seed"] += 1
+    (foreign / "manifest.json").write_text(json.dumps(manifest))
+    good(case.run("resume", "out", "train.max_steps=6", "checkpoint.keep_last=3", "--quiet"))
+    good(case.run("resume", "out", "--step", "4", "checkpoint.keep_last=2", "--quiet"))
+    assert steps(case) == ["step-00000005", "step-00000006", foreign.name, "superseded-4-step-00000005", "superseded-4-step-00000006"]
+    # All that is left is set aside.
+    for step in (5, 6):
+        good(case.run("checkpoint", "rm", "out", "--step", step, "--force"))
+    listed = good(case.run("checkpoint", "ls", "out"))
+    assert "no checkpoint but those that are set aside" in listed.stdout and foreign.name in listed.stdout, listed.stdout
+    answer = json.loads(good(case.run("checkpoint", "ls", "out", "--json")).stdout)
+    assert answer["checkpoints"] == [] and len(answer["superseded"]) == 3, answer
+    case.fails(2, "checkpoint", "verify", "out", says=["no checkpoint but 3 set aside", "ftune checkpoint ls out"])
+    good(case.run("checkpoint", "rm", "out", "--superseded"))
+    case.fails(2, "checkpoint", "ls", "out", says=["no checkpoint yet"])
+
+
 def test_damaged(case):
     """The one before is taken, with one warning that names the file; where none is left it is an error, not step 0."""
     saved(case)
@@ -451,6 +520,11 @@ def test_wrong_overrides(case):
     case.fails(2, "resume", "out", "optimizer.learning_rate=fast", says=["optimizer.learning_rate", "found fast"])
     case.fails(2, "resume", "out", "output_dir=other", says=["output_dir", "goes on in its own folder"])
     case.fails(2, "resume", "out", "adapter.lora_r=8", says=["adapter.lora_r", "found 8", "expected 4", "model.init_from"])
+    # What only follows from a wrong value is not a second error.
+    for command in (["resume", "out"], ["train", "recipe.yaml", "output_dir=out", "--resume"]):
+        case.fails(2, *command, "optimizer.name=sgd", says=["optimizer.name", "found sgd", "expected adamw"])
+    done = case.run("resume", "out", "optimizer.name=sgd", "optimizer.momentum=0.9")
+    assert done.stderr.count("error:") == 2 and "found 0.9, expected auto" in done.stderr, done.stderr
     case.fails(2, "resume", "out", "parallel.data=3", says=["train.global_batch_size", "found 2", "parallel.data 3"])
     done = case.run("resume", "out", "train.seed=1", "data.sequence_len=64", "model.path=x", "log.every=2")
     assert done.returncode == 2, done.stderr

@@ -159,26 +159,5 @@ TEST_CASE("the files are checked by several threads alike") {
   }
 }
 
-TEST_CASE("later checkpoints are set aside") {
-  const TempFolder temp;
-  for (const int64_t step : {2, 4, 10, 12}) Save(temp.path(), step);
-  fs::remove(temp.path() / "step-00000012" / "manifest.json");
-  absl::StatusOr<std::vector<int64_t>> aside = SetAsideAfter(temp.path(), 4, 3);
-  REQUIRE(aside.ok());
-  CHECK(*aside == std::vector<int64_t>{10, 12});
-  CHECK(Exists(temp.path() / "superseded-3-step-00000010" / "manifest.json"));
-  CHECK(Exists(temp.path() / "superseded-3-step-00000012"));
-  CHECK(ChooseCheckpoint(temp.path(), {})->chosen->step == 4);
-  CHECK(ChooseCheckpoint(temp.path(), {})->damaged.empty());
-  aside = SetAsideAfter(temp.path(), 4, 4);
-  REQUIRE(aside.ok());
-  CHECK(aside->empty());
-  CHECK(SetAsideAfter(temp.path() / "nothing", 0, 1).ok());
-  // What was set aside before is never replaced.
-  Save(temp.path(), 10);
-  CHECK_FALSE(SetAsideAfter(temp.path(), 4, 3).ok());
-  CHECK(Exists(temp.path() / "step-00000010" / "manifest.json"));
-}
-
 }  // namespace
 }  // namespace ftune

@@ -34,7 +34,8 @@ std::string Written(const std::string& more, const Environment& environment = kH
 
 absl::StatusOr<LoadedRecipe> TakenUp(const std::string& text, const std::vector<std::string>& overrides,
                                      const Environment& environment = kHere) {
-  absl::StatusOr<LoadedRecipe> loaded = TakeUpRecipe(text, kFile, overrides, environment);
+  absl::StatusOr<LoadedRecipe> loaded =
+      TakeUpRecipe(text, kFile, overrides, [&](const LoadedRecipe&) { return environment; });
   if (!loaded.ok()) return loaded;
   if (const absl::Status status = Resolve(*loaded, environment); !status.ok()) return status;
   const absl::StatusOr<LoadedRecipe> run = LoadRunRecipe(text, kFile);
@@ -332,7 +333,9 @@ absl::StatusOr<LoadedRecipe> Followed(const std::string& run_recipe, const std::
   REQUIRE(run.ok());
   absl::StatusOr<LoadedRecipe> given = LoadRecipeText(kMinimal + recipe, "r.yaml");
   REQUIRE(given.ok());
-  if (const absl::Status status = FollowRun(*given, *run, environment); !status.ok()) return status;
+  if (const absl::Status status = FollowRun(*given, *run, [&](const LoadedRecipe&) { return environment; });
+      !status.ok())
+    return status;
   if (const absl::Status status = Resolve(*given, environment); !status.ok()) return status;
   if (const absl::Status status = CheckMayResume(*given, run->recipe, kFile); !status.ok()) return status;
   return given;
@@ -373,7 +376,7 @@ TEST_CASE("what was found out later is kept: a sequence length that the model ha
   const absl::StatusOr<LoadedRecipe> run = LoadRunRecipe(written, kFile);
   LoadedRecipe given =
       *LoadRecipeText(std::string(kMinimal) + "max_length: 2048\ntrain: {seed: 3}\n", "r.yaml");
-  REQUIRE(FollowRun(given, *run, kHere).ok());
+  REQUIRE(FollowRun(given, *run, [](const LoadedRecipe&) { return kHere; }).ok());
   CHECK(given.recipe.data.sequence_len == 512);
 }
 

@@ -135,6 +135,7 @@ Recipe Full() {
               .hostfile = {},
               .include = "n1@n2:0,1",
               .exclude = "n3",
+              .program = "/opt/ftune",
               .ranks_per_host = 8,
               .threads = 3,
               .max_restarts = 0,

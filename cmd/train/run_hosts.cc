@@ -1,0 +1,327 @@
+#include "cmd/train/run_hosts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hub/repo.h"
+#include "base/strings.h"
+#include "parallel/launch/agent_command.h"
+#include "parallel/launch/command_connector.h"
+#include "parallel/launch/join_world.h"
+#include "parallel/launch/program_hash.h"
+#include "parallel/launch/random_token.h"
+
+namespace ftune {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr double kMostSkew = 5.0;  // seconds between two clocks
+constexpr absl::Duration kLongestConnect = absl::Seconds(30);
+
+// Variables of the launcher that ranks on other hosts have too: those by which a user tells libraries
+// something.
+constexpr std::array<std::string_view, 9> kForwarded = {
+    "FTUNE_", "HF_",  "HUGGING_FACE_",    "NCCL_",          "GLOO_",
+    "UCX_",   "OMP_", "LD_LIBRARY_PATH=", "XDG_CACHE_HOME="};
+
+std::vector<std::string> ForwardedEnvironment() {
+  std::vector<std::string> forwarded;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const bool wanted = std::any_of(kForwarded.begin(), kForwarded.end(),
+                                    [&](std::string_view start) { return text.starts_with(start); });
+    if (wanted) forwarded.emplace_back(text);
+  }
+  return forwarded;
+}
+
+absl::Status HostError(const std::string& host, std::string message, std::string hint) {
+  return UserError(ExitCode::kRankFailed,
+                   {.key = StrCat("host ", host), .message = std::move(message), .hint = std::move(hint)});
+}
+
+// One error that names them all.
+absl::Status Together(const std::vector<absl::Status>& errors) {
+  if (errors.empty()) return absl::OkStatus();
+  if (errors.size() == 1) return errors.front();
+  std::string others;
+  for (size_t i = 1; i < errors.size(); ++i) {
+    const std::optional<ErrorDetail> detail = DetailOf(errors[i]);
+    StrAppend(others, others.empty() ? "" : "; ",
+              detail ? StrCat(detail->key, ": ", detail->message) : std::string(errors[i].message()));
+  }
+  ErrorDetail first =
+      DetailOf(errors.front()).value_or(ErrorDetail{.message = std::string(errors.front().message())});
+  StrAppend(first.message, "; and ", others);
+  return UserError(static_cast<ExitCode>(ExitCodeOf(errors.front())), std::move(first));
+}
+
+// Files and folders on this host's disk that the recipe names, and which every host needs.
+std::vector<std::string> NamedPaths(const Recipe& recipe) {
+  std::vector<std::string> paths;
+  const auto add = [&](const std::string& path) {
+    const bool pattern = path.find_first_of("*?[") != std::string::npos;
+    if (!path.empty() && path != "-" && !pattern)
+      paths.push_back(fs::absolute(path).lexically_normal().string());
+  };
+  if (!ParseHubPath(recipe.model.path, RepoKind::kModel)) add(recipe.model.path);
+  for (const std::vector<DataSource>* sources : {&recipe.data.train, &recipe.data.eval}) {
+    for (const DataSource& source : *sources) {
+      if (!ParseHubPath(source.path, RepoKind::kDataset)) add(source.path);
+    }
+  }
+  return paths;
+}
+
+// What the agents tell goes to whoever watches the run; output to the ranks' files.
+class Watch final : public AgentsObserver {
+ public:
+  Watch(RankOutput& output, RankObserver& observer) : output_(output), observer_(observer) {}
+
+  void OnTick() override {
+    output_.Take();
+    observer_.OnTick();
+  }
+  void OnStarted(int rank, pid_t pid) override {
+    RankProcess process;
+    process.pid = pid;
+    observer_.OnStarted(rank, process);
+  }
+  void OnOutput(int rank, std::string_view bytes) override { output_.Append(rank, bytes); }
+  void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
+  void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
+  void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
+
+ private:
+  RankOutput& output_;
+  RankObserver& observer_;
+};
+
+}  // namespace
+
+RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local)
+    : loaded_(loaded), slots_(std::move(slots)), local_(std::move(local)) {
+  const LaunchSection& launch = loaded_.recipe.launch;
+  const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
+  const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
+  std::error_code none;
+  const AgentProgram program = {
+      .path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
+      .heartbeat_timeout = heartbeat,
+      .connect_timeout = connect / 2};
+  const bool slurm = launch.kind == LaunchKind::kSlurm;
+  std::vector<AgentCommand> commands;
+  std::vector<std::string> names;
+  for (int host = 0; host < std::ssize(slots_); ++host) {
+    const std::string& name = slots_[host].name;
+    names.push_back(name);
+    commands.push_back(local_[host] ? LocalAgent(program)
+                       : slurm      ? SrunAgent(name, program)
+                                    : SshAgent(name, program));
+    host_of_rank_.insert(host_of_rank_.end(), RanksOf(host), host);
+  }
+  agents_ = std::make_unique<Agents>(
+      std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
+      AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
+}
+
+int RunHosts::RanksOf(int host) const {
+  const int slots = slots_[host].slots;
+  return slots > 0 ? slots : static_cast<int>(*loaded_.recipe.launch.ranks_per_host);
+}
+
+std::vector<int> RunHosts::all() const {
+  std::vector<int> hosts(slots_.size());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  return hosts;
+}
+
+absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& loaded,
+                                                            std::vector<HostSlots> slots,
+                                                            Progress& progress) {
+  std::stable_partition(slots.begin(), slots.end(),
+                        [](const HostSlots& host) { return IsThisHost(host.name); });
+  std::vector<bool> local;
+  for (const HostSlots& host : slots) local.push_back(IsThisHost(host.name));
+  std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots), std::move(local)));
+  FTUNE_RETURN_IF_ERROR(hosts->Prepare(progress));
+  return hosts;
+}
+
+absl::Status RunHosts::Prepare(Progress& progress) {
+  std::vector<absl::Status> errors;
+  for (const HostFailure& failure : agents_->Connect(all())) errors.push_back(failure.why);
+  FTUNE_RETURN_IF_ERROR(Together(errors));
+  FTUNE_RETURN_IF_ERROR(CheckFacts(progress));
+  return CheckPaths();
+}
+
+absl::Status RunHosts::CheckFacts(Progress& progress) const {
+  const std::string build = ProgramHash();
+  std::vector<absl::Status> errors;
+  std::map<std::string, std::string> names;  // by identity
+  for (const int host : all()) {
+    const agent::HostFacts& facts = agents_->facts(host);
+    const std::string& name = agents_->name(host);
+    if (facts.build != build) {
+      errors.push_back(HostError(name, "its ftune is another build of the same version",
+                                 "copy the program to all hosts, or name it with launch.program"));
+    }
+    const auto [other, is_new] = names.emplace(facts.identity, name);
+    if (!is_new) {
+      errors.push_back(HostError(name, StrCat("it is the same host as ", other->second),
+                                 "name each host once, with as many slots as it has ranks"));
+    }
+    const double skew = facts.skew;
+    if (std::abs(skew) > kMostSkew) {
+      progress.Say(absl::StrFormat("warning: the clock of host %s is %.0f s %s: times in logs will not agree",
+                                   name, std::abs(skew), skew > 0 ? "ahead" : "behind"));
+    }
+  }
+  return Together(errors);
+}
+
+absl::Status RunHosts::CheckPaths() {
+  const std::vector<int> hosts = all();
+  const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
+      hosts, agent::kCheck, {{"paths", NamedPaths(loaded_.recipe)}, {"folder", fs::current_path().string()}});
+  std::vector<absl::Status> errors;
+  for (const int host : hosts) {
+    const absl::StatusOr<Json>& answer = answers[host];
+    if (!answer.ok()) {
+      errors.push_back(answer.status());
+      continue;
+    }
+    const Json missing = answer->value("missing", Json::array());
+    if (missing.empty()) continue;
+    std::vector<std::string> paths;
+    for (const Json& path : missing) paths.push_back(path.get<std::string>());
+    errors.push_back(
+        UserError(ExitCode::kData, {.key = StrCat("host ", agents_->name(host)),
+                                    .message = StrCat("it does not have ", StrJoin(paths, ", ")),
+                                    .hint = "have model and data at the same place on all hosts, or "
+                                            "name a model of the hub"}));
+  }
+  return Together(errors);
+}
+
+absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
+  if (first_is_here()) return absl::OkStatus();
+  const fs::path probe = paths.folder / StrCat(".probe-", RandomToken());
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
+  const absl::StatusOr<Json> answer =
+      agents_
+          ->Ask({0}, agent::kCheck,
+                {{"paths", Json::array()}, {"folder", ""}, {"probe", fs::absolute(probe).string()}})
+          .front();
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  FTUNE_RETURN_IF_ERROR(answer.status());
+  if (answer->value("sees_probe", false)) return absl::OkStatus();
+  return UsageError(
+      {.file = paths.folder.string(),
+       .key = "output_dir",
+       .message = StrCat("host ", agents_->name(0), ", where the first rank is, does not have this folder"),
+       .expected = "a folder on a disk that the two share",
+       .hint = "or call ftune on one of the hosts: the first rank is where it is called"});
+}
+
+absl::Status RunHosts::Reconnect(Progress& progress) {
+  absl::SleepFor(agents_->UntilLostAreGone());
+  return Prepare(progress);
+}
+
+std::vector<std::string> RunHosts::StoreAddresses() const {
+  std::vector<std::string> addresses;
+  const auto add = [&](const std::string& address) {
+    const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+    if (!address.empty() && !known) addresses.push_back(address);
+  };
+  add(agents_->facts(0).server_address);
+  // Where this host is the first: what the others see it as.
+  for (const int host : all()) {
+    if (local_.front() && !local_[host]) add(agents_->facts(host).client_address);
+  }
+  add(slots_.front().name.substr(slots_.front().name.find('@') + 1));
+  return addresses;
+}
+
+absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) {
+  RankCoordinates store = {.ranks = ranks(), .prefix = prefix};
+  const bool alone = slots_.size() == 1;
+  const absl::StatusOr<Json> served =
+      agents_
+          ->Ask({0}, agent::kServe,
+                {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
+          .front();
+  FTUNE_RETURN_IF_ERROR(served.status());
+  store.port = served->value("port", 0);
+  if (alone) {
+    store.address = "127.0.0.1";
+    return store;
+  }
+  absl::Status why;
+  for (const std::string& address : StoreAddresses()) {
+    const std::vector<absl::StatusOr<Json>> answers =
+        agents_->Ask(all(), agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
+    const auto failed =
+        std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.ok(); });
+    if (failed == answers.end()) {
+      store.address = address;
+      return store;
+    }
+    const int host = static_cast<int>(failed - answers.begin());
+    why.Update(HostError(agents_->name(host),
+                         StrCat("it cannot reach host ", agents_->name(0), " at ", address, ", port ",
+                                store.port, ": ", std::string(failed->status().message())),
+                         "let the hosts of a run reach each other on all ports"));
+  }
+  return why;
+}
+
+HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at) const {
+  HostRanks ranks = {.host = host};
+  at.local_ranks = RanksOf(host);
+  const int64_t threads = order.threads_given
+                              ? *loaded_.recipe.launch.threads
+                              : std::max<int64_t>(1, agents_->facts(host).cores / at.local_ranks);
+  const std::vector<std::string> forwarded =
+      local_[host] ? std::vector<std::string>() : ForwardedEnvironment();
+  const int first =
+      static_cast<int>(std::find(host_of_rank_.begin(), host_of_rank_.end(), host) - host_of_rank_.begin());
+  for (at.local_rank = 0; at.local_rank < at.local_ranks; ++at.local_rank) {
+    at.rank = first + at.local_rank;
+    ranks.ranks.push_back(at.rank);
+    std::vector<std::string> arguments = ArgumentsOf(order, threads);
+    if (host != 0 && order.goes_on) arguments.push_back("--recipe-of-first");
+    ranks.arguments.push_back(std::move(arguments));
+    std::vector<std::string> environment = EnvironmentOf(at);
+    environment.insert(environment.end(), forwarded.begin(), forwarded.end());
+    ranks.environments.push_back(std::move(environment));
+  }
+  return ranks;
+}
+
+absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, TakenSignals& signals,
+                                                   RankOutput& output, RankObserver& observer) {
+  FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
+  std::vector<HostRanks> ranks;
+  for (const int host : all()) ranks.push_back(RanksOn(host, order, store));
+  Watch watch(output, observer);
+  return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
+}
+
+}  // namespace ftune

@@ -1,0 +1,322 @@
+#include "parallel/launch/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/strings.h"
+#include "parallel/comm/status_text.h"
+#include "parallel/launch/agent_messages.h"
+#include "parallel/launch/core_shares.h"
+#include "parallel/launch/frame_links.h"
+#include "parallel/launch/host_identity.h"
+#include "parallel/launch/join_world.h"
+#include "parallel/launch/program_hash.h"
+#include "parallel/launch/supervisor.h"
+#include "parallel/launch/tcp_store.h"
+#include "parallel/launch/tcp_store_server.h"
+
+namespace ftune {
+namespace {
+
+using agent::StartOrder;
+using Json = nlohmann::json;
+
+constexpr absl::Duration kReachTimeout = absl::Seconds(10);
+constexpr absl::Duration kLastWords = absl::Seconds(5);
+
+agent::HostFacts FactsHere(const AgentOptions& options) {
+  agent::HostFacts facts = {.version = options.version,
+                            .build = ProgramHash(),
+                            .identity = HostIdentity(),
+                            .name = HostName(),
+                            .cores = static_cast<int>(AllowedCores().size()),
+                            .clock = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch())};
+  // "CLIENT PORT SERVER PORT"
+  const std::optional<std::string> connection = ProcessEnvironment()("SSH_CONNECTION");
+  if (!connection) return facts;
+  const std::vector<std::string> words = absl::StrSplit(*connection, ' ');
+  if (words.size() == 4) {
+    facts.client_address = words[0];
+    facts.server_address = words[2];
+  }
+  return facts;
+}
+
+// What a rank writes, in memory, until the launcher has been sent it.
+class Output {
+ public:
+  static absl::StatusOr<Output> Create(int rank) {
+    Descriptor file(memfd_create("output", MFD_CLOEXEC));
+    if (!file) {
+      return UserError(ExitCode::kRankFailed,
+                       {.key = StrCat("rank ", rank), .message = "there is no memory for its output"});
+    }
+    return Output(rank, std::move(file));
+  }
+
+  std::string path() const { return StrCat("/proc/self/fd/", file_.get()); }
+
+  void Forward(FrameLinks& links, int link) {
+    std::string bytes(kMostAtOnce, '\0');
+    while (true) {
+      const ssize_t count = pread(file_.get(), bytes.data(), bytes.size(), at_);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      at_ += count;
+      links.Send(link, {.kind = agent::kOutput,
+                        .facts = {{"rank", rank_}},
+                        .bytes = bytes.substr(0, static_cast<size_t>(count))});
+    }
+    // What has been sent need not be kept.
+    if (at_ - freed_ < kWorthFreeing) return;
+    fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, freed_, at_ - freed_);
+    freed_ = at_;
+  }
+
+ private:
+  static constexpr size_t kMostAtOnce = size_t{1} << 16;
+  static constexpr off_t kWorthFreeing = off_t{1} << 20;
+
+  Output(int rank, Descriptor file) : rank_(rank), file_(std::move(file)) {}
+
+  int rank_;
+  Descriptor file_;
+  off_t at_ = 0, freed_ = 0;
+};
+
+class Agent final : public SupervisorObserver {
+ public:
+  Agent(Descriptor in, Descriptor out, const AgentOptions& options)
+      : options_(options), links_({.timeout = options.heartbeat_timeout}) {
+    link_ = links_.Add(std::move(in), std::move(out), /*awaits_begin=*/false, /*begins=*/true);
+  }
+
+  int Serve();
+
+  void OnTick() override;
+  void OnStopped(int rank, pid_t pid) override { Tell(agent::kStopped, order_.ranks[rank], pid); }
+  void OnContinued(int rank, pid_t pid) override { Tell(agent::kContinued, order_.ranks[rank], pid); }
+  void OnStarted(int number, const RankProcess& process) override {
+    Tell(agent::kStarted, order_.ranks[number], process.pid);
+  }
+  void OnEnd(const RankEnd& end) override;
+  bool HaveMet() override { return have_met_; }
+
+ private:
+  void Tell(const char* kind, int rank, pid_t pid) {
+    links_.Send(link_, {.kind = kind, .facts = {{"rank", rank}, {"pid", pid}}});
+  }
+  void TakeEvents() {
+    for (LinkEvent& event : links_.Take()) events_.push_back(std::move(event));
+  }
+  LinkEvent NextEvent() {
+    LinkEvent event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+  void Answer(const absl::StatusOr<Json>& answer);
+  void Take(const LinkEvent& event);
+  void TakeWhileRanksRun(const Frame& frame);
+  absl::StatusOr<Json> Check(const Json& facts) const;
+  absl::StatusOr<Json> ServeStore(const Json& facts);
+  static absl::StatusOr<Json> Reach(const Json& facts);
+  absl::StatusOr<Json> Start(const Frame& frame);
+  absl::Status RunRanks();
+  void LookWhetherAllHaveMet();
+
+  AgentOptions options_;
+  TakenSignals* signals_ = nullptr;
+  FrameLinks links_;
+  int link_ = 0;
+  std::deque<LinkEvent> events_;  // not looked at yet
+  bool launcher_gone_ = false;
+  std::unique_ptr<TcpStoreServer> store_;
+  std::string store_prefix_;
+  int store_ranks_ = 0;
+  int joined_ = 0;  // the first so many ranks
+  bool have_met_ = false;
+  StartOrder order_;
+  std::string input_;
+  bool ordered_ = false;
+  std::vector<Output> outputs_;
+  Supervisor* supervisor_ = nullptr;  // while ranks run
+};
+
+void Agent::Answer(const absl::StatusOr<Json>& answer) {
+  const Json facts = answer.ok() ? *answer : Json{{"error", EncodeStatus(answer.status())}};
+  links_.Send(link_, {.kind = agent::kAnswer, .facts = facts});
+}
+
+absl::StatusOr<Json> Agent::Check(const Json& facts) const {
+  Json missing = Json::array();
+  for (const std::string& path : facts.at("paths").get<std::vector<std::string>>()) {
+    if (!Exists(path)) missing.push_back(path);
+  }
+  const std::string probe = facts.value("probe", std::string());
+  return Json{{"missing", missing},
+              {"no_folder", !Exists(facts.at("folder").get<std::string>())},
+              {"sees_probe", !probe.empty() && Exists(probe)}};
+}
+
+absl::StatusOr<Json> Agent::ServeStore(const Json& facts) {
+  store_.reset();
+  store_prefix_ = facts.at("prefix").get<std::string>();
+  store_ranks_ = facts.at("ranks").get<int>();
+  FTUNE_ASSIGN_OR_RETURN(store_,
+                         TcpStoreServer::Start(facts.at("address").get<std::string>(), 0, store_prefix_));
+  return Json{{"port", store_->port()}};
+}
+
+absl::StatusOr<Json> Agent::Reach(const Json& facts) {
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TcpStore> store,
+      TcpStore::Connect(facts.at("address").get<std::string>(), facts.at("port").get<int>(),
+                        facts.at("prefix").get<std::string>(), kReachTimeout));
+  return Json{{"own_address", store->OwnAddress()}};
+}
+
+absl::StatusOr<Json> Agent::Start(const Frame& frame) {
+  FTUNE_ASSIGN_OR_RETURN(order_, agent::DecodeStartOrder(frame.facts));
+  input_ = frame.bytes;
+  outputs_.clear();
+  for (const int rank : order_.ranks) {
+    FTUNE_ASSIGN_OR_RETURN(Output output, Output::Create(rank));
+    outputs_.push_back(std::move(output));
+  }
+  std::error_code stays;
+  std::filesystem::current_path(order_.folder, stays);
+  ordered_ = true;
+  return Json::object();
+}
+
+void Agent::Take(const LinkEvent& event) {
+  if (event.kind != LinkEvent::Kind::kFrame) {
+    launcher_gone_ = true;
+    return;
+  }
+  const Frame& frame = event.frame;
+  const auto answer = [&]() -> absl::StatusOr<Json> {
+    try {
+      if (frame.kind == agent::kCheck) return Check(frame.facts);
+      if (frame.kind == agent::kServe) return ServeStore(frame.facts);
+      if (frame.kind == agent::kReach) return Reach(frame.facts);
+      return Start(frame);
+    } catch (const Json::exception& error) {
+      return UserError(ExitCode::kRankFailed,
+                       {.message = StrCat("the launcher is another version: ", error.what())});
+    }
+  };
+  for (const char* kind : {agent::kCheck, agent::kServe, agent::kReach, agent::kStart}) {
+    if (frame.kind == kind) Answer(answer());
+  }
+}
+
+void Agent::TakeWhileRanksRun(const Frame& frame) {
+  if (frame.kind == agent::kMet) have_met_ = true;
+  if (frame.kind == agent::kEnd) supervisor_->EndAll();
+  if (frame.kind == agent::kKill) supervisor_->KillAll();
+  if (frame.kind == agent::kSignal) supervisor_->Pass(frame.facts.value("signal", SIGTERM));
+  const bool stops = frame.kind == agent::kStop;
+  if (!stops && frame.kind != agent::kContinue) return;
+  // The launcher stops itself, and is silent until it goes on.
+  links_.Pause(stops);
+  supervisor_->SignalGroups(stops ? SIGSTOP : SIGCONT);
+}
+
+void Agent::LookWhetherAllHaveMet() {
+  if (!store_ || have_met_) return;
+  while (joined_ < store_ranks_ && store_->Has(StrCat(store_prefix_, JoinedKey(joined_)))) ++joined_;
+  if (joined_ < store_ranks_) return;
+  have_met_ = true;
+  links_.Send(link_, {.kind = agent::kMet});
+}
+
+void Agent::OnTick() {
+  for (Output& output : outputs_) output.Forward(links_, link_);
+  LookWhetherAllHaveMet();
+  TakeEvents();
+  while (!events_.empty()) {
+    const LinkEvent event = NextEvent();
+    if (event.kind == LinkEvent::Kind::kFrame) {
+      TakeWhileRanksRun(event.frame);
+    } else if (!std::exchange(launcher_gone_, true)) {
+      links_.Pause(false);
+      supervisor_->SignalGroups(SIGCONT);
+      supervisor_->EndAll();
+    }
+  }
+}
+
+void Agent::OnEnd(const RankEnd& end) {
+  RankEnd global = end;
+  global.rank = order_.ranks[end.rank];
+  // What it has said comes before its end.
+  outputs_[end.rank].Forward(links_, link_);
+  links_.Send(link_, {.kind = agent::kEnded, .facts = agent::Encode(global)});
+}
+
+absl::Status Agent::RunRanks() {
+  const int count = static_cast<int>(order_.ranks.size());
+  const std::vector<std::vector<int>> cores = ShareCores(AllowedCores(), count);
+  std::vector<RankCommand> commands;
+  for (int i = 0; i < count; ++i) {
+    commands.push_back({.arguments = order_.arguments[i],
+                        .environment = order_.environments[i],
+                        .cores = cores[i],
+                        .input = input_,
+                        .output = outputs_[i].path()});
+  }
+  Supervisor supervisor(order_.supervisor, *signals_, *this);
+  supervisor_ = &supervisor;
+  const absl::Status run = supervisor.Run(commands).status();
+  supervisor_ = nullptr;
+  return run;
+}
+
+int Agent::Serve() {
+  links_.Send(link_, {.kind = agent::kHello, .facts = agent::Encode(FactsHere(options_))});
+  while (!launcher_gone_) {
+    pollfd wait = {.fd = links_.event_descriptor(), .events = POLLIN};
+    if (events_.empty()) poll(&wait, 1, -1);
+    TakeEvents();
+    while (!ordered_ && !events_.empty()) Take(NextEvent());
+    if (!std::exchange(ordered_, false)) continue;
+    have_met_ = false;
+    joined_ = 0;
+    absl::Status run;
+    {
+      TakenSignals signals;
+      signals_ = &signals;
+      run = RunRanks();
+      signals_ = nullptr;
+    }
+    store_.reset();
+    links_.Send(link_, {.kind = agent::kAllEnded,
+                        .facts = run.ok() ? Json::object() : Json{{"error", EncodeStatus(run)}}});
+  }
+  links_.Flush(kLastWords);
+  return 0;
+}
+
+}  // namespace
+
+int ServeAgent(Descriptor in, Descriptor out, const AgentOptions& options) {
+  return Agent(std::move(in), std::move(out), options).Serve();
+}
+
+}  // namespace ftune
