@@ -56,6 +56,20 @@ absl::StatusOr<bool> SameModules(const LoraOptions& asked, const LoraOptions& ha
 
 }  // namespace
 
+std::optional<DType> ToDType(Quantization quantize) {
+  switch (quantize) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kNf4:
+      return DType::kNF4;
+    case Quantization::kFp4:
+      return DType::kFP4;
+    case Quantization::kInt8:
+      return DType::kInt8;
+  }
+  return std::nullopt;
+}
+
 LoraOptions ToLoraOptions(const AdapterSection& adapter) {
   LoraOptions options;
   options.rank = adapter.lora_r;

@@ -12,6 +12,7 @@
 #include "cmd/run_folder.h"
 #include "engine/checkpoint/checkpoint_folder.h"
 #include "engine/checkpoint/checkpoint_weights.h"
+#include "engine/format/peft.h"
 #include "engine/format/trained_values.h"
 
 namespace ftune {
@@ -27,7 +28,16 @@ absl::Status IsGone(const fs::path& checkpoint, const std::string& named_in) {
                     .hint = "bring it back: without it the adapter's base is not known"});
 }
 
+std::optional<fs::path> BaseNamedBy(const PeftConfig& config) {
+  return NamesCheckpoint(config.base_model) ? std::optional<fs::path>(config.base_model) : std::nullopt;
+}
+
 }  // namespace
+
+bool NamesCheckpoint(const fs::path& base) {
+  if (base.empty()) return false;
+  return IsCheckpoint(base) || (!Exists(base) && StepOfName(base.filename().string()));
+}
 
 absl::StatusOr<std::optional<fs::path>> BaseCheckpointOf(const Recipe& recipe) {
   std::optional<fs::path> none;
@@ -40,22 +50,23 @@ absl::StatusOr<std::optional<fs::path>> BaseCheckpointOf(const Recipe& recipe) {
                         .key = "model.init_from",
                         .message = "the runs that an adapter goes on from lead back to themselves"});
     }
-    const RunPaths run(folder);
-    std::string text, file;
-    if (IsCheckpoint(folder)) {
-      FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(folder));
-      if (!HasAdapterValues(*weights)) return std::optional(folder);
-      text = weights->manifest().recipe;
-      file = (folder / kManifestName).string();
-    } else if (Exists(run.recipe()) && Exists(run.adapter() / "adapter_config.json")) {
-      file = run.recipe().string();
-      FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(file));
-      text = std::string(mapped.text());
-    } else {
+    if (!IsCheckpoint(folder)) {
+      for (const fs::path& adapter : {folder, RunPaths(folder).adapter()}) {
+        if (!Exists(adapter / "adapter_config.json")) continue;
+        FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ReadPeftConfig(adapter));
+        return BaseNamedBy(config);
+      }
       if (!Exists(folder) && StepOfName(folder.filename().string())) return IsGone(folder, "model.init_from");
       return none;
     }
-    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(text, file));
+    FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(folder));
+    if (!HasAdapterValues(*weights)) return std::optional(folder);
+    const std::string file = (folder / kManifestName).string();
+    if (const std::string& text = weights->manifest().adapter; !text.empty()) {
+      FTUNE_ASSIGN_OR_RETURN(const PeftConfig config, ParsePeftConfig(text, file));
+      return BaseNamedBy(config);
+    }
+    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(weights->manifest().recipe, file));
     from = made.recipe.adapter ? made.recipe.model.init_from : std::nullopt;
   }
   return none;

@@ -22,6 +22,8 @@ absl::StatusOr<std::optional<std::filesystem::path>> BaseCheckpointOf(const Reci
 // The same of a run's adapter, by its folder: earlier versions named the model alone in adapter_config.json.
 // Nothing where the run's recipe does not tell.
 std::optional<std::filesystem::path> BaseCheckpointOfAdapter(const std::filesystem::path& adapter);
+// Whether an adapter that names this as its base is for a checkpoint's weights; also where that is gone.
+bool NamesCheckpoint(const std::filesystem::path& base);
 
 // A checkpoint as the base of an adapter.
 struct CheckpointBase {

@@ -18,6 +18,7 @@
 #include "cmd/export_checks.h"
 #include "cmd/export_target.h"
 #include "cmd/model_session.h"
+#include "cmd/recipe/paths.h"
 #include "cmd/recipe/units.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_folder.h"
@@ -189,8 +190,9 @@ absl::StatusOr<Source> OpenCheckpoint(const Options& options, const Format& form
 
 // The base of a run's adapter must be what it was trained on.
 absl::Status CheckBase(const RunModel& run) {
-  const RunPaths of_run(run.adapters.front().parent_path());
-  if (!HasRun(of_run) || run.adapters.front() != of_run.adapter()) return absl::OkStatus();
+  const std::filesystem::path adapter = AbsolutePath(run.adapters.front().string());
+  const RunPaths of_run(adapter.parent_path());
+  if (!HasRun(of_run) || adapter != of_run.adapter()) return absl::OkStatus();
   return CheckModelInputs(run.model, run.base_checkpoint, of_run.inputs());
 }
 

@@ -17,7 +17,6 @@
 #include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/base_checkpoint.h"
-#include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/report/run_log.h"
 #include "engine/checkpoint/checkpoint_folder.h"
@@ -92,12 +91,6 @@ absl::StatusOr<int> NextAttempt(const RunPaths& paths) {
     }
   }
   return last + 1;
-}
-
-// Also of one that is gone.
-bool IsCheckpointName(const fs::path& folder) {
-  if (folder.empty()) return false;
-  return IsCheckpoint(folder) || (!Exists(folder) && StepOfName(folder.filename().string()));
 }
 
 }  // namespace
@@ -239,7 +232,7 @@ absl::StatusOr<RunModel> FindRunModel(const std::string& named, const std::strin
   if (base.empty()) config = *own;
   std::optional<fs::path> checkpoint;
   for (const std::string& name : {base, own.ok() ? own->base_model : ""}) {
-    if (!checkpoint && IsCheckpointName(name)) checkpoint = name;
+    if (!checkpoint && NamesCheckpoint(name)) checkpoint = name;
   }
   if (!checkpoint) checkpoint = BaseCheckpointOfAdapter(folder);
   CheckpointBase under;

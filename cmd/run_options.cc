@@ -5,26 +5,17 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/folder.h"
 #include "base/strings.h"
 #include "cmd/adapter_options.h"
-#include "cmd/base_checkpoint.h"
-#include "cmd/checkpoint/find_checkpoint.h"
 #include "cmd/hub/resolve.h"
+#include "cmd/init_from.h"
 #include "cmd/launch_hosts.h"
 #include "cmd/model_session.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/resolve.h"
-#include "cmd/recipe/resume.h"
-#include "cmd/run_folder.h"
 #include "engine/adapter/module_pattern.h"
-#include "engine/checkpoint/checkpoint_weights.h"
-#include "engine/format/adapter_base.h"
 #include "engine/format/model_config.h"
-#include "engine/format/peft.h"
-#include "engine/format/quantized_weights.h"
 #include "engine/format/rope_reader.h"
-#include "engine/format/trained_values.h"
 
 namespace ftune {
 namespace {
@@ -65,20 +56,6 @@ ExcessTokens ToExcessTokens(const Auto<ExcessLength>& strategy) {
   return ExcessTokens::kAuto;
 }
 
-std::optional<DType> ToDType(Quantization quantize) {
-  switch (quantize) {
-    case Quantization::kNone:
-      return std::nullopt;
-    case Quantization::kNf4:
-      return DType::kNF4;
-    case Quantization::kFp4:
-      return DType::kFP4;
-    case Quantization::kInt8:
-      return DType::kInt8;
-  }
-  return std::nullopt;
-}
-
 const char* TypeName(RopeType type) {
   switch (type) {
     case RopeType::kDefault:
@@ -105,102 +82,6 @@ absl::StatusOr<std::vector<ModulePattern>> CompileFreeze(const TrainSection& tra
     patterns.push_back(std::move(pattern));
   }
   return patterns;
-}
-
-// The weights of model.init_from are for the model that the recipe names: tokens may have been added to it,
-// and its positions scaled.
-absl::Status CheckSameModel(const LoadedRecipe& loaded, const std::filesystem::path& from) {
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig named, ReadModelConfig(loaded.recipe.model.here));
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig source, ReadModelConfig(from));
-  ModelConfig expected = source;
-  expected.vocab_size = named.vocab_size;
-  expected.max_position = named.max_position;
-  expected.rope = named.rope;
-  expected.eos_ids = named.eos_ids;
-  expected.bos_id = named.bos_id;
-  if (expected == named) return absl::OkStatus();
-  const auto describe = [](const ModelConfig& c) {
-    return StrCat(c.model_type, " of ", c.num_layers, " layers, hidden_size ", c.hidden_size);
-  };
-  ErrorDetail detail = loaded.At("model.init_from");
-  detail.message = "these weights are for another model than model.path";
-  detail.found = describe(source);
-  detail.expected = StrCat(describe(named), ", the same in all settings but the vocabulary and the context");
-  return UsageError(std::move(detail));
-}
-
-absl::Status CheckQuantization(const LoadedRecipe& loaded, const std::optional<DType>& asked,
-                               const std::optional<DType>& has) {
-  if (asked == has) return absl::OkStatus();
-  ErrorDetail detail = loaded.At("adapter.quantize");
-  detail.found = QuantizationName(asked);
-  detail.expected = StrCat(QuantizationName(has), ", which the adapter in model.init_from was trained on");
-  return UsageError(std::move(detail));
-}
-
-absl::Status NeedsAdapter(const LoadedRecipe& loaded, const std::string& found,
-                          const std::string& otherwise) {
-  ErrorDetail detail = loaded.At("model.init_from");
-  detail.found = StrCat(found, ", in a recipe without one");
-  detail.expected = StrCat(otherwise, ", or a recipe with an adapter section");
-  return UsageError(std::move(detail));
-}
-
-// The weights of a checkpoint: of the model, or of an adapter that the recipe then goes on with.
-absl::Status ApplyCheckpoint(LoadedRecipe& loaded, ModelPlan& plan, const CheckpointEntry& checkpoint) {
-  FTUNE_ASSIGN_OR_RETURN(const auto weights, CheckpointWeights::Open(checkpoint.folder));
-  plan.checkpoint = checkpoint.folder;
-  // A run's newest checkpoint is another one tomorrow.
-  loaded.recipe.model.init_from = checkpoint.folder.string();
-  plan.options.trained = {weights};
-  FTUNE_ASSIGN_OR_RETURN(plan.base_checkpoint, BaseCheckpointOf(loaded.recipe));
-  if (!HasAdapterValues(*weights)) return absl::OkStatus();
-  if (!loaded.recipe.adapter) {
-    return NeedsAdapter(loaded, "the checkpoint of an adapter", "the checkpoint of a model");
-  }
-  const std::string file = (checkpoint.folder / kManifestName).string();
-  FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe made, LoadRunRecipe(weights->manifest().recipe, file));
-  if (!made.recipe.adapter) {
-    return DataError({.file = file,
-                      .key = "recipe",
-                      .message = "the checkpoint has an adapter's values, and its recipe no adapter"});
-  }
-  if (plan.base_checkpoint) {
-    FTUNE_ASSIGN_OR_RETURN(const CheckpointBase under, OpenCheckpointBase(*plan.base_checkpoint, file));
-    plan.options.trained.insert(plan.options.trained.begin(), under.trained.begin(), under.trained.end());
-  }
-  FTUNE_ASSIGN_OR_RETURN(const ModelFiles base, OpenModel(plan.model_path));
-  FTUNE_ASSIGN_OR_RETURN(plan.options.lora,
-                         ContinueAdapter(loaded, ToLoraOptions(*made.recipe.adapter), file, base.config));
-  return CheckQuantization(loaded, plan.options.quantize, ToDType(*made.recipe.adapter->quantize));
-}
-
-// model.init_from: a model's folder, an adapter's, a checkpoint's, or a run's, which stands for its newest
-// checkpoint, or where it has none for what it made.
-absl::Status ApplyInitFrom(LoadedRecipe& loaded, ModelPlan& plan, const HubReporter& reporter) {
-  const std::string& from = *loaded.recipe.model.init_from;
-  FTUNE_ASSIGN_OR_RETURN(const std::optional<CheckpointEntry> checkpoint,
-                         FindCheckpoint(from, std::nullopt, reporter.say));
-  if (checkpoint) return ApplyCheckpoint(loaded, plan, *checkpoint);
-  FTUNE_ASSIGN_OR_RETURN(const RunModel source, FindRunModel(from, loaded.recipe.model.here, reporter));
-  if (source.adapters.empty()) {
-    FTUNE_RETURN_IF_ERROR(CheckSameModel(loaded, source.model));
-    plan.model_path = source.model;
-    plan.tokenizer = source.model;
-    return absl::OkStatus();
-  }
-  const std::filesystem::path& folder = source.adapters.front();
-  if (!loaded.recipe.adapter) return NeedsAdapter(loaded, "the folder of an adapter", "a model's folder");
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig base, ReadModelConfig(plan.model_path));
-  FTUNE_ASSIGN_OR_RETURN(PeftConfig peft, ReadPeftConfig(folder));
-  FTUNE_ASSIGN_OR_RETURN(plan.options.lora, ContinueAdapter(loaded, std::move(peft.lora),
-                                                            (folder / "adapter_config.json").string(), base));
-  plan.options.adapters = {folder};
-  plan.options.trained = source.trained;
-  plan.base_checkpoint = source.base_checkpoint;
-  if (Exists(folder / "tokenizer.json")) plan.tokenizer = folder;
-  FTUNE_ASSIGN_OR_RETURN(const std::optional<DType> quantize, ReadAdapterBase(folder));
-  return CheckQuantization(loaded, plan.options.quantize, quantize);
 }
 
 RecomputePolicy ToRecomputePolicy(const ActivationCheckpointing& recipe) {
@@ -429,7 +310,8 @@ StreamOptions ToStreamOptions(const Recipe& recipe, int data_rank) {
                     .ranks = *recipe.parallel.data}};
 }
 
-absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter, ModelParts parts) {
+absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter, ModelParts parts,
+                                      const std::optional<InitInCheckpoint>& init) {
   FTUNE_RETURN_IF_ERROR(ResolveModelOf(loaded, reporter, parts));
   const Recipe& recipe = loaded.recipe;
   ModelPlan plan;
@@ -455,7 +337,10 @@ absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& r
     FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(recipe.model.here));
     FTUNE_ASSIGN_OR_RETURN(options.context, ScaledContext(loaded, config));
   }
-  if (recipe.model.init_from) FTUNE_RETURN_IF_ERROR(ApplyInitFrom(loaded, plan, reporter));
+  if (recipe.model.init_from) {
+    FTUNE_RETURN_IF_ERROR(init ? ApplyInitInCheckpoint(loaded, plan, *init)
+                               : ApplyInitFrom(loaded, plan, reporter));
+  }
   return plan;
 }
 

@@ -49,7 +49,7 @@ BadRows ToBadRows(OnBadRow on_bad_row);
 
 // model.init_from may be an adapter's folder (for a recipe with an adapter), a model's, a checkpoint's, or a
 // run's; `model_path` is what to load. What the recipe leaves to the adapter that it goes on from is filled
-// in.
+// in, and so is what a run stands for, which is something else tomorrow.
 struct ModelPlan {
   std::string model_path;
   // The checkpoint that model.init_from stands for, if it does: what options.trained has.
@@ -60,10 +60,18 @@ struct ModelPlan {
   std::filesystem::path tokenizer;
   LoadModelOptions options;
 };
+// Of a run that goes on from a checkpoint which has all that the run took of model.init_from: that is not
+// opened.
+struct InitInCheckpoint {
+  std::filesystem::path file;  // the checkpoint's manifest, for errors
+  std::string adapter;         // Manifest::adapter
+};
+
 // Models of the hub are looked up, and the parts of model.path that are wanted are downloaded if need be:
 // ModelSection::here is filled in.
 absl::StatusOr<ModelPlan> ToModelPlan(LoadedRecipe& loaded, const HubReporter& reporter,
-                                      ModelParts parts = ModelParts::kAll);
+                                      ModelParts parts = ModelParts::kAll,
+                                      const std::optional<InitInCheckpoint>& init = std::nullopt);
 
 // An adapter's base is named as the recipe names it, so that the adapter can be used elsewhere; or it is the
 // checkpoint with the base's weights: PEFT finds no model there, rather than another one.

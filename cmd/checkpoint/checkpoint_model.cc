@@ -19,7 +19,7 @@
 namespace ftune {
 namespace {
 
-// The recipe's paths are those of the folder that the run was started in.
+// What the recipe names may have been moved since.
 absl::Status HintAtBase(absl::Status status, const Recipe& recipe) {
   std::optional<ErrorDetail> detail = DetailOf(status);
   if (!detail) return status;

@@ -30,6 +30,8 @@ struct RecipeKey {
   std::function<bool(const Node&, const Where&, Recipe&)> read;
   // Nothing where the key's section is absent.
   std::function<std::optional<Node>(const Recipe&)> write;
+  // Visits the paths in its value; null where a value of its type has none.
+  std::function<void(Recipe&, const PathVisitor&)> paths;
 
   std::string_view last_name() const {
     return std::string_view(name).substr(section.empty() ? 0 : section.size() + 1);
@@ -88,6 +90,12 @@ void KeyTable::AddSection(std::string name, std::string doc, std::string main_ke
                           Place<S> place, std::vector<Field<S>> fields) {
   const S defaults;
   for (Field<S>& field : fields) {
+    std::function<void(Recipe&, const PathVisitor&)> paths;
+    if (field.paths) {
+      paths = [field, place](Recipe& recipe, const PathVisitor& visit) {
+        if (place.find(recipe) != nullptr) field.paths(place.make(recipe), visit);
+      };
+    }
     keys_.push_back(
         {.name = JoinKey(name, field.name),
          .section = name,
@@ -103,7 +111,8 @@ void KeyTable::AddSection(std::string name, std::string doc, std::string main_ke
          .write = [field, place](const Recipe& recipe) -> std::optional<Node> {
            const S* section = place.find(recipe);
            return section == nullptr ? std::nullopt : std::optional(field.write(*section));
-         }});
+         },
+         .paths = std::move(paths)});
   }
   sections_.push_back({.name = std::move(name),
                        .doc = std::move(doc),

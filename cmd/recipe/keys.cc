@@ -1,10 +1,13 @@
 // Every key of a recipe: its name, type, aliases and meaning. Its default is the member's initial value in
 // recipe.h.
+#include "base/folder.h"
+#include "base/hub/repo.h"
 #include "base/strings.h"
 #include "cmd/recipe/key_table.h"
 #include "cmd/recipe/mapping_types.h"
 #include "data/template/builtin_templates.h"
 #include "data/template/chat_template.h"
+#include "data/template/load_chat_template.h"
 
 namespace ftune {
 namespace {
@@ -17,7 +20,16 @@ constexpr int64_t kLongestSequence = 100000000;
 constexpr OnResume kFree = OnResume::kFree;
 constexpr OnResume kFixed = OnResume::kFixed;
 
-Type<std::string> Path() { return TextType("a path"); }
+Type<std::string> Path(PathUse use) {
+  return PathType(TextType("a path"), [use](const std::string&) { return use; });
+}
+// What is on this disk goes before a repository of the same name.
+Type<std::string> PathOrHubId(RepoKind kind) {
+  return PathType(TextType("a path"), [kind](const std::string& text) {
+    const bool here = text != "-" && (Exists(text) || !ParseHubPath(text, kind));
+    return here ? PathUse::kInput : PathUse::kNone;
+  });
+}
 Type<int64_t> Ranks() { return IntType(1, kMostRanks); }
 Type<int64_t> BatchSize() { return IntType(1, kLargestBatch); }
 
@@ -31,7 +43,8 @@ void AddTop(KeyTable& table) {
   table.AddSection<Recipe>(
       "", "", "", kFree,
       {[](const Recipe& recipe) { return &recipe; }, [](Recipe& recipe) -> Recipe& { return recipe; }},
-      {MakeField("output_dir", &Recipe::output_dir, AutoOr(Path()),
+      // No path that goes with the run: a run's folder is where it is.
+      {MakeField("output_dir", &Recipe::output_dir, AutoOr(TextType("a path")),
                  "Where the run is written. auto: runs/ and the recipe file's name.")});
 }
 
@@ -39,7 +52,7 @@ void AddModel(KeyTable& table) {
   using S = ModelSection;
   table.AddSection<S>(
       "model", "The model to fine-tune.", "path", kFixed, Member(&Recipe::model),
-      {MakeField("path", &S::path, TextType("a path"),
+      {MakeField("path", &S::path, PathOrHubId(RepoKind::kModel),
                  "A Hugging Face directory, a .gguf file, a hub id; a config.json is enough to plan.",
                  {"model_name_or_path", "base_model"}),
        MakeField(
@@ -47,7 +60,8 @@ void AddModel(KeyTable& table) {
            "Of a hub id: which version of it. null: main, as it was when it was downloaded; a run's own "
            "recipe names the commit.",
            {"model_revision"}),
-       MakeField("init_from", &S::init_from, NullOr(Path()), "A checkpoint to start from: its weights only."),
+       MakeField("init_from", &S::init_from, NullOr(PathOrHubId(RepoKind::kModel)),
+                 "A checkpoint to start from: its weights only."),
        MakeField(
            "added_tokens", &S::added_tokens, ListOf(TextType("a token"), "a list of tokens"),
            "New special tokens. Embedding and head grow by a row for each, the mean of the old rows, and are "
@@ -141,7 +155,7 @@ Type<std::vector<DataSource>> DataSources(size_t min_items) {
   return ListOf(
       RecordOf<S>(
           {MakeField(
-               "path", &S::path, Path(),
+               "path", &S::path, PathOrHubId(RepoKind::kDataset),
                "A file, a folder, a pattern (data/*.jsonl), - for standard input, or a hub id: org/name."),
            MakeField("name", &S::name, NullOr(TextType("a subset")),
                      "Of a hub id: its subset. null: the only or default one."),
@@ -186,7 +200,10 @@ void AddData(KeyTable& table) {
        MakeField("val_set_size", &S::val_set_size, CountOrShareType(),
                  "Taken from the training data for evaluation: a share (< 1) or a count."),
        MakeField("chat_template", &S::chat_template,
-                 AutoOr(TextType("a template's name or file, or Jinja text")),
+                 AutoOr(PathType(TextType("a template's name or file, or Jinja text"),
+                                 [](const std::string& text) {
+                                   return IsTemplateFile(text) ? PathUse::kInput : PathUse::kNone;
+                                 })),
                  StrCat("One of ", BuiltinTemplateNames(),
                         "; or a Jinja file; or Jinja text itself. auto: the tokenizer's own.")),
        MakeField("chat_template_kwargs", &S::chat_template_kwargs, VariablesType(IsConversationVariable),
@@ -238,7 +255,7 @@ void AddData(KeyTable& table) {
        MakeField("on_bad_row", &S::on_bad_row,
                  OneOf<OnBadRow>({{{"error"}, OnBadRow::kError}, {{"skip"}, OnBadRow::kSkip}}),
                  "What a row that cannot be read does: stop, or be left out (counted and listed)."),
-       MakeField("prepared_path", &S::prepared_path, AutoOr(Path()),
+       MakeField("prepared_path", &S::prepared_path, AutoOr(Path(PathUse::kOutput)),
                  "Where tokenised data is kept for the next run. auto: $XDG_CACHE_HOME/ftune/tokens, "
                  "~/.cache/ftune/tokens.",
                  {"dataset_prepared_path"})
@@ -515,7 +532,8 @@ void AddLaunch(KeyTable& table) {
                  AutoOr(OneOf<DeviceKind>({{{"cpu"}, DeviceKind::kCpu}, {{"cuda"}, DeviceKind::kCuda}})),
                  "auto: CUDA where there is a device, else CPU."),
        MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
-       MakeField("hostfile", &S::hostfile, NullOr(Path()), "A DeepSpeed host file, instead of hosts."),
+       MakeField("hostfile", &S::hostfile, NullOr(Path(PathUse::kInput)),
+                 "A DeepSpeed host file, instead of hosts."),
        MakeField(
            "include", &S::include, NullOr(TextType("hosts such as node1@node2:0,2")),
            "The only hosts of these that are used, joined by @; after a colon the slots, where not all are."),

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cmd/recipe/errors.h"
 #include "cmd/recipe/key_table.h"
+#include "cmd/recipe/paths.h"
 
 namespace ftune {
 namespace {
@@ -112,6 +113,7 @@ bool OtherStages(const LoadedRecipe& loaded) {
 
 const std::vector<Dependent>& Dependents() {
   static const std::vector<Dependent> all = {
+      {"model.revision", [](const LoadedRecipe& l) { return l.GivenOnCommandLine("model.path"); }},
       {"parallel.schedule", [](const LoadedRecipe& l) { return l.recipe.parallel.pipeline == 1; }},
       {"parallel.virtual_stages",
        [](const LoadedRecipe& l) {
@@ -245,16 +247,23 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
 absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment) {
   given.given = given.recipe;
   const std::vector<std::string> only_in_one = OnlyInOne(given.recipe, run.recipe);
+  // A run's own recipe has its paths whole. Given ones stay as they are: on other hosts, which may not have
+  // the run, they may lead elsewhere.
+  const Recipe asked = WithAbsolutePaths(given.recipe), has = WithAbsolutePaths(run.recipe);
+  const std::optional<Recipe> led_to_run =
+      run.given ? std::optional(WithAbsolutePaths(*run.given)) : run.given;
   for (const RecipeKey& key : RecipeKeys().keys()) {
     if (DerivedAgain(key) || Contains(only_in_one, key.section)) continue;
     // What it says is what the run was given, and led to what the run has.
-    const bool as_the_run = run.given && Shown(key, given.recipe) == Shown(key, *run.given);
-    if (as_the_run || !given.places.contains(key.name)) Copy(key, run.recipe, given.recipe);
+    const bool as_the_run = led_to_run && Shown(key, asked) == Shown(key, *led_to_run);
+    if (!as_the_run && given.places.contains(key.name)) continue;
+    if (Shown(key, asked) != Shown(key, has)) Copy(key, run.recipe, given.recipe);
   }
   return FitToMesh(given, environment);
 }
 
-absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const std::string& file) {
+absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const std::string& file,
+                            const std::vector<std::string>& by_content) {
   const auto refuse = [&](const std::string& key, const std::string& found, const std::string& expected) {
     ErrorDetail error = loaded.At(key);
     error.message = "a run goes on with what it began with";
@@ -275,12 +284,15 @@ absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const
   }
   // The best loss so far, which decides when to stop, is one of the same evaluation data.
   const bool stops_early = loaded.recipe.train.early_stopping_patience.has_value();
+  const Recipe now = WithAbsolutePaths(loaded.recipe), then = WithAbsolutePaths(run);
+  const Recipe what_now = WithoutPlaces(loaded.recipe), what_then = WithoutPlaces(run);
   for (const RecipeKey& key : RecipeKeys().keys()) {
     const bool fixed = key.on_resume == OnResume::kFixed || (stops_early && key.name == "data.eval");
     if (!fixed || Contains(only_in_one, key.section)) continue;
-    const std::string found = Shown(key, loaded.recipe), expected = Shown(key, run);
-    if (found == expected) continue;
-    (follows(key, expected) ? consequences : errors).push_back(refuse(key.name, found, expected));
+    const bool moved = Contains(by_content, key.name) && Shown(key, what_now) == Shown(key, what_then);
+    const std::string found = Shown(key, now), expected = Shown(key, then);
+    if (found == expected || moved) continue;
+    (follows(key, Shown(key, run)) ? consequences : errors).push_back(refuse(key.name, found, expected));
   }
   return RecipeStatus(errors.empty() ? std::move(consequences) : std::move(errors));
 }

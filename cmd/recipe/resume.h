@@ -32,7 +32,9 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
 absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment);
 
 // An error that has all keys whose values a run may not change and that are not those of `run`, the recipe
-// in `file`. Both are resolved.
-absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const std::string& file);
+// in `file`. Both are resolved. Keys `by_content` may say that the same content is elsewhere now: somebody
+// else checks what is there.
+absl::Status CheckMayResume(const LoadedRecipe& loaded, const Recipe& run, const std::string& file,
+                            const std::vector<std::string>& by_content = {});
 
 }  // namespace ftune

@@ -118,6 +118,13 @@ Type<std::string> TextType(std::string expected) {
           [](const std::string& text) { return Node::Text(text); }};
 }
 
+Type<std::string> PathType(Type<std::string> type, std::function<PathUse(const std::string&)> use) {
+  type.paths = [use = std::move(use)](std::string& text, const PathVisitor& visit) {
+    visit(text, use(text));
+  };
+  return type;
+}
+
 Type<bool> BoolType() {
   return PlainType<bool>(
       "true or false", Json{{"type", "boolean"}},
@@ -375,22 +382,25 @@ Type<ActivationCheckpointing> ActivationCheckpointingType() {
 
 Type<std::string> ScheduleType(std::vector<std::string> names) {
   const std::string expected = StrCat("one of ", StrJoin(names, ", "), ", or a .csv file");
-  return {expected,
-          Json{{"anyOf", {Json{{"enum", names}}, Json{{"type", "string"}, {"pattern", "\\.csv$"}}}}},
-          [=](const Node& node, const Where& where) -> std::optional<std::string> {
-            if (node.is_scalar()) {
-              const std::string name = Lower(node.text);
-              if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-              if (name.size() > 4 && name.ends_with(".csv")) return node.text;
-            }
-            const auto near = Nearest(node.text, names);
-            where.Wrong(node, expected, near ? StrCat("did you mean ", *near, "?") : "");
-            return std::nullopt;
-          },
-          [=](const std::string& name) {
-            const bool known = std::find(names.begin(), names.end(), name) != names.end();
-            return known ? Node::Plain(name) : Node::Text(name);
-          }};
+  const auto known = [names](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  Type<std::string> type = {
+      expected, Json{{"anyOf", {Json{{"enum", names}}, Json{{"type", "string"}, {"pattern", "\\.csv$"}}}}},
+      [=](const Node& node, const Where& where) -> std::optional<std::string> {
+        if (node.is_scalar()) {
+          const std::string name = Lower(node.text);
+          if (known(name)) return name;
+          if (name.size() > 4 && name.ends_with(".csv")) return node.text;
+        }
+        const auto near = Nearest(node.text, names);
+        where.Wrong(node, expected, near ? StrCat("did you mean ", *near, "?") : "");
+        return std::nullopt;
+      },
+      [=](const std::string& name) { return known(name) ? Node::Plain(name) : Node::Text(name); }};
+  return PathType(std::move(type), [known](const std::string& text) {
+    return known(text) ? PathUse::kNone : PathUse::kInput;
+  });
 }
 
 Type<size_t> ChoiceType(std::vector<ChoiceName> choices) {

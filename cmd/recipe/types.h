@@ -45,6 +45,15 @@ struct FieldDoc {
   std::string doc;
 };
 
+// What a text of a recipe names on this disk, if anything.
+enum class PathUse {
+  kInput,   // a file or folder that is read
+  kOutput,  // one that is made where there is none
+  kNone,    // a name, an id of the hub, standard input, a text
+};
+// Called with each text that may be a path; it may change it.
+using PathVisitor = std::function<void(std::string& path, PathUse use)>;
+
 template <class T>
 struct Type {
   std::string expected;  // what completes "expected …"
@@ -53,6 +62,8 @@ struct Type {
   std::function<std::optional<T>(const Node&, const Where&)> read;
   std::function<Node(const T&)> write;
   std::vector<FieldDoc> fields = {};  // of the record in it, if there is one
+  // Visits the paths in a value; null where the type has none.
+  std::function<void(T&, const PathVisitor&)> paths = {};
 };
 
 struct Range {
@@ -64,6 +75,8 @@ struct Range {
 
 // `expected` names the kind of text: "a path". Empty text is refused.
 Type<std::string> TextType(std::string expected);
+// A text of `type` that may be a path: `use` tells what it is.
+Type<std::string> PathType(Type<std::string> type, std::function<PathUse(const std::string&)> use);
 Type<bool> BoolType();
 Type<int64_t> IntType(int64_t min, int64_t max = std::numeric_limits<int64_t>::max());
 Type<double> NumberType(Range range);
@@ -112,7 +125,14 @@ Type<std::optional<T>> WordOr(const std::string& word, Type<T> type) {
   const std::string expected =
       word + (type.expected.starts_with("one of ") ? ", or " : " or ") + type.expected;
   const Json word_schema = null ? Json{{"type", "null"}} : Json{{"const", word}};
-  return {expected, Json{{"anyOf", {word_schema, type.schema}}},
+  std::function<void(std::optional<T>&, const PathVisitor&)> paths;
+  if (type.paths) {
+    paths = [visit_paths = type.paths](std::optional<T>& value, const PathVisitor& visit) {
+      if (value) visit_paths(*value, visit);
+    };
+  }
+  return {expected,
+          Json{{"anyOf", {word_schema, type.schema}}},
           [=](const Node& node, const Where& where) -> std::optional<std::optional<T>> {
             std::optional<std::optional<T>> result;
             if (null ? node.is_null() : node.is_scalar() && node.text == word) {
@@ -136,7 +156,8 @@ Type<std::optional<T>> WordOr(const std::string& word, Type<T> type) {
             if (value) return type.write(*value);
             return null ? Node() : Node::Plain(word);
           },
-          type.fields};
+          type.fields,
+          std::move(paths)};
 }
 template <class T>
 Type<Auto<T>> AutoOr(Type<T> type) {
@@ -158,7 +179,14 @@ Type<std::vector<T>> ListOf(Type<T> type, std::string expected, ListShape shape 
   Json schema = {{"type", "array"}, {"items", type.schema}};
   if (shape.min_items > 0) schema["minItems"] = shape.min_items;
   if (shape.one_is_enough) schema = Json{{"anyOf", {schema, type.schema}}};
-  return {expected, schema,
+  std::function<void(std::vector<T>&, const PathVisitor&)> paths;
+  if (type.paths) {
+    paths = [visit_paths = type.paths](std::vector<T>& values, const PathVisitor& visit) {
+      for (T& value : values) visit_paths(value, visit);
+    };
+  }
+  return {expected,
+          schema,
           [=](const Node& node, const Where& where) -> std::optional<std::vector<T>> {
             if (shape.one_is_enough && (node.is_scalar() || node.is_map())) {
               std::optional<T> only = type.read(node, where);
@@ -181,7 +209,8 @@ Type<std::vector<T>> ListOf(Type<T> type, std::string expected, ListShape shape 
             for (const T& value : values) items.push_back(type.write(value));
             return Node::List(std::move(items));
           },
-          type.fields};
+          type.fields,
+          std::move(paths)};
 }
 
 // A map of names that are the user's own; `expected` describes it. The order is kept.
@@ -230,7 +259,8 @@ struct Field {
   std::vector<FieldDoc> fields;
   std::function<bool(const Node&, const Where&, S&)> read;  // false: errors have been added
   std::function<Node(const S&)> write;
-  std::optional<OnResume> on_resume = {};  // empty: as its section
+  std::optional<OnResume> on_resume = {};                  // empty: as its section
+  std::function<void(S&, const PathVisitor&)> paths = {};  // as in Type
 
   Field Resumed(OnResume value) && {
     on_resume = value;
@@ -241,6 +271,10 @@ struct Field {
 template <class S, class T>
 Field<S> MakeField(std::string name, T S::*member, Type<T> type, std::string doc,
                    std::vector<std::string> aliases = {}) {
+  std::function<void(S&, const PathVisitor&)> paths;
+  if (type.paths) {
+    paths = [=](S& object, const PathVisitor& visit) { type.paths(object.*member, visit); };
+  }
   return {std::move(name),
           std::move(aliases),
           std::move(doc),
@@ -252,7 +286,9 @@ Field<S> MakeField(std::string name, T S::*member, Type<T> type, std::string doc
             if (value) object.*member = *std::move(value);
             return value.has_value();
           },
-          [=](const S& object) { return type.write(object.*member); }};
+          [=](const S& object) { return type.write(object.*member); },
+          std::nullopt,
+          std::move(paths)};
 }
 
 // Checks a map's keys for RecordOf: adds an error for each that is unknown or repeated. Gives, per entry of
@@ -277,7 +313,17 @@ Type<S> RecordOf(std::vector<Field<S>> fields, std::string expected) {
                            {"properties", properties},
                            {"required", {names.front()}},
                            {"additionalProperties", false}};
-  return {expected, Json{{"anyOf", {fields.front().schema, map_schema}}},
+  std::function<void(S&, const PathVisitor&)> paths;
+  if (std::any_of(fields.begin(), fields.end(),
+                  [](const Field<S>& field) { return field.paths != nullptr; })) {
+    paths = [fields](S& object, const PathVisitor& visit) {
+      for (const Field<S>& field : fields) {
+        if (field.paths) field.paths(object, visit);
+      }
+    };
+  }
+  return {expected,
+          Json{{"anyOf", {fields.front().schema, map_schema}}},
           [=](const Node& node, const Where& where) -> std::optional<S> {
             S object;
             if (node.is_scalar()) {
@@ -304,7 +350,8 @@ Type<S> RecordOf(std::vector<Field<S>> fields, std::string expected) {
             for (const Field<S>& field : fields) map.At(field.name) = field.write(object);
             return map;
           },
-          std::move(docs)};
+          std::move(docs),
+          std::move(paths)};
 }
 
 }  // namespace ftune

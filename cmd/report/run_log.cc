@@ -84,6 +84,13 @@ absl::StatusOr<std::optional<int64_t>> LastStepOf(const std::filesystem::path& p
   return line.is_null() ? std::optional<int64_t>() : line["step"].get<int64_t>();
 }
 
+absl::StatusOr<bool> HasEnded(const std::filesystem::path& path) {
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {
+                           return line.contains("event");
+                         }));
+  return !line.is_null() && line["event"] == "end" && line.contains("exit") && line["exit"] == 0;
+}
+
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path) {
   // A checkpoint's line says how large it is, or why it could not be written.
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json line, LastLineWith(path, [](const nlohmann::json& line) {

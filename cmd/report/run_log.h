@@ -50,6 +50,8 @@ class RunLog {
 absl::StatusOr<int> LastAttemptOf(const std::filesystem::path& path);
 // The step that was trained last; none where the log has no line of one.
 absl::StatusOr<std::optional<int64_t>> LastStepOf(const std::filesystem::path& path);
+// Whether the run has come to its end: the log has nothing after that.
+absl::StatusOr<bool> HasEnded(const std::filesystem::path& path);
 // The step of the result that was written last; none where the log has no line of one.
 absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path& path);
 

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cmd/lr_range_test.h"
 #include "cmd/model_session.h"
+#include "cmd/recipe/paths.h"
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
@@ -24,6 +25,7 @@
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/checkpoint/shared_reader.h"
 #include "engine/checkpoint/superseded.h"
+#include "engine/format/peft.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
 #include "engine/pipeline/stage_plan.h"
@@ -128,23 +130,25 @@ absl::StatusOr<CommandResult> RankRun::Run() {
 
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(JoinMesh());
+  FTUNE_RETURN_IF_ERROR(TakeUpRun());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
   if (own_files_ || leads()) {
     FTUNE_ASSIGN_OR_RETURN(inputs_, ModelInputs(recipe(), model_plan_));
   }
   if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), inputs_));
-  FTUNE_RETURN_IF_ERROR(PrepareFolder());
+  if (leads() && options_.resume && options_.resume->init) FTUNE_RETURN_IF_ERROR(KeepInitInputs());
+  if (leads() && !folder_) FTUNE_RETURN_IF_ERROR(TakeFolder());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return PrepareData(); }));
   if (own_files_ || leads()) {
     const ScheduleSource schedule = pipeline_plan_ ? pipeline_plan_->source : ScheduleSource();
-    const std::vector<SharedInput> of_data = DataInputs(data_->run(), schedule);
+    const std::vector<SharedInput> of_data = DataInputs(recipe(), data_->run(), schedule);
     if (own_files_) FTUNE_RETURN_IF_ERROR(CheckSameInputs(mesh_->world(), of_data));
     inputs_.insert(inputs_.end(), of_data.begin(), of_data.end());
   }
   // A pipeline's stages are planned already, of a schedule's file that is read once.
   if (!pipeline_plan_) FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan_));
-  if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(inputs_, paths().inputs()));
+  if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(CheckInputs(recipe(), inputs_, paths().inputs()));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths(), model_plan_));
   stop_.emplace(/*announces=*/leads() && !options_.verify);  // before the device starts its threads
   FTUNE_RETURN_IF_ERROR(PrepareModel());
@@ -212,18 +216,26 @@ absl::Status RankRun::InTurn(const std::function<absl::Status()>& work) {
   return first ? absl::OkStatus() : work();
 }
 
-absl::Status RankRun::PrepareFolder() {
-  if (leads()) FTUNE_RETURN_IF_ERROR(TakeFolder());
+absl::Status RankRun::TakeUpRun() {
+  if (leads() && options_.resume) FTUNE_RETURN_IF_ERROR(TakeFolder());
   const bool may_resume = !options_.run.empty() || options_.resume_if_begun;
   return may_resume ? ShareResumePoint(mesh_->world(), paths(), options_.resume) : absl::OkStatus();
+}
+
+absl::Status RankRun::KeepInitInputs() {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> then, ReadInputs(paths().inputs()));
+  std::copy_if(then.begin(), then.end(), std::back_inserter(inputs_),
+               [](const SharedInput& input) { return input.key == "model.init_from"; });
+  return absl::OkStatus();
 }
 
 absl::Status RankRun::TakeFolder() {
   if (start_.supervised) {
     folder_.emplace(RunFolder::Adopt(paths().folder, options_.orders.attempt));
     options_.resume.reset();
-    if (options_.orders.resume) options_.resume = ResumePointOf(paths(), *options_.orders.resume);
-    return absl::OkStatus();
+    if (!options_.orders.resume) return absl::OkStatus();
+    options_.resume = ResumePointOf(paths(), *options_.orders.resume);
+    return FindInitInCheckpoint(loaded_, paths(), *options_.resume);
   }
   if (options_.resume) {
     FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
@@ -266,7 +278,7 @@ absl::Status RankRun::WriteDataFiles() {
 
 absl::Status RankRun::WriteStart(nlohmann::ordered_json facts) {
   if (options_.resume) FTUNE_RETURN_IF_ERROR(BeginLog());
-  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(loaded_)));
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(paths().recipe(), ToYaml(WithAbsolutePaths(loaded_))));
   FTUNE_RETURN_IF_ERROR(WriteInputs(inputs_, paths().inputs()));
   if (options_.resume) facts["resumed_from"] = options_.resume->step;
   log_->Start(options_.resume ? options_.resume->step : 0, std::move(facts));
@@ -290,7 +302,8 @@ absl::Status RankRun::SetLaterAside() {
 
 absl::Status RankRun::FindModel() {
   FTUNE_RETURN_IF_ERROR(CheckRanksCanRead(loaded_));
-  FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_));
+  const std::optional<InitInCheckpoint> init = options_.resume ? options_.resume->init : std::nullopt;
+  FTUNE_ASSIGN_OR_RETURN(model_plan_, ToModelPlan(loaded_, hub_, ModelParts::kAll, init));
   return absl::OkStatus();
 }
 
@@ -504,13 +517,19 @@ absl::Status RankRun::MakeSaver() {
       .async = recipe().checkpoint.async,
       .retention = {.keep_last = recipe().checkpoint.keep_last, .keep_every = recipe().checkpoint.keep_every},
       .keep_best = recipe().checkpoint.keep_best,
-      .is_own = [this](const CheckpointEntry& entry,
-                       const Manifest& manifest) { return CheckOfRun(entry, manifest, loaded_).ok(); },
-      .recipe = ToYaml(recipe()),
+      .is_own = [this, data = FingerprintOfData(inputs_)](
+                    const CheckpointEntry& entry,
+                    const Manifest& manifest) { return CheckOfRun(entry, manifest, loaded_, data).ok(); },
+      .recipe = ToYaml(WithAbsolutePaths(recipe())),
       .model = FingerprintOfModel(inputs_),
+      .data = FingerprintOfData(inputs_),
       .seed = static_cast<uint64_t>(recipe().train.seed),
       .mesh = MeshFacts(shape),
       .timeout = absl::Seconds(recipe().launch.start_timeout)};
+  if (model_.lora) {
+    options.adapter = WritePeftConfig(
+        {.lora = *model_.lora, .base_model = model_.files.name, .base_revision = model_.files.revision});
+  }
   FTUNE_ASSIGN_OR_RETURN(
       saver_, CheckpointSaver::Create(*backend_, Stream(), *model_.model, shards(), *optimizer_, options));
   return absl::OkStatus();

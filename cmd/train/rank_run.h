@@ -67,9 +67,12 @@ class RankRun {
   absl::Status MakeOptimizer();
   // Of a run that begins with a checkpoint's weights: with the precision that it has, not that of the model.
   absl::Status TakeMasters();
-  // Called by all ranks; the one that leads takes the folder, and chooses the checkpoint to go on from.
-  absl::Status PrepareFolder();
+  // Called by all ranks, before anything is read: where a run goes on, the one that leads takes its folder,
+  // and chooses the checkpoint to go on from.
+  absl::Status TakeUpRun();
   absl::Status TakeFolder();
+  // Of what is not opened any more the run keeps what it knew of it.
+  absl::Status KeepInitInputs();
   // An error where the run has fewer steps than the checkpoint that it goes on from.
   absl::Status CheckStepsLeft() const;
   // What the run writes before its first step. Nothing that a run which goes on has written is removed.

@@ -7,14 +7,20 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/hub/repo.h"
 #include "base/strings.h"
+#include "cmd/base_checkpoint.h"
 #include "cmd/recipe/errors.h"
 #include "cmd/recipe/key_table.h"
+#include "cmd/recipe/paths.h"
 #include "cmd/recipe/resume.h"
 #include "cmd/recipe/source.h"
 #include "cmd/run_options.h"
 #include "cmd/standard_input.h"
+#include "cmd/train/run_inputs.h"
 #include "engine/checkpoint/choose_checkpoint.h"
+#include "engine/format/peft.h"
+#include "parallel/comm/gather_text.h"
 #include "parallel/launch/core_shares.h"
 #include "parallel/launch/join_world.h"
 
@@ -22,7 +28,9 @@ namespace ftune {
 namespace {
 
 constexpr int64_t kLongToRead = int64_t{1} << 30;  // bytes
-constexpr int kMostThreads = 16;                   // that read; a disk gains nothing from more
+constexpr char kInitKey[] = "model.init_from";
+constexpr std::string_view kHasInit = "+";  // before the adapter, between ranks
+constexpr int kMostThreads = 16;            // that read; a disk gains nothing from more
 
 absl::StatusOr<std::string> RecipeTextOf(const RunPaths& paths) {
   FTUNE_RETURN_IF_ERROR(CheckHasRun(paths));
@@ -55,6 +63,23 @@ void ForgetDerived(LoadedRecipe& loaded, const std::vector<std::string>& derived
     std::vector<ErrorDetail> none;
     key->read(*key->write(Recipe()), {"", key->name, &none}, *loaded.given);
   }
+}
+
+// Whether the run has begun with the weights of the checkpoint `from`, of which nothing else is taken.
+bool BeganWithCheckpoint(const std::vector<SharedInput>& inputs, const std::string& from) {
+  const std::string manifest = StrCat(from, "/", std::string(kManifestName));
+  return std::any_of(inputs.begin(), inputs.end(), [&](const SharedInput& input) {
+    return input.key == kInitKey && input.place == manifest;
+  });
+}
+
+// Whether a checkpoint has all that the run took of the checkpoint `from`: not what is frozen.
+absl::StatusOr<bool> HasAllOfInit(const Recipe& recipe, const Manifest& manifest, const std::string& from,
+                                  const std::filesystem::path& file) {
+  if (!recipe.adapter) return recipe.train.freeze.empty();
+  if (manifest.adapter.empty()) return false;
+  FTUNE_ASSIGN_OR_RETURN(const PeftConfig peft, ParsePeftConfig(manifest.adapter, file.string()));
+  return !NamesCheckpoint(peft.base_model) || AbsolutePath(peft.base_model) != from;
 }
 
 // On a host that does not have the run, which rank 0 goes on with and reads for all.
@@ -90,6 +115,7 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
   const std::string file = paths.recipe().string();
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
   if (options.run.empty()) {
     const bool names_hosts =
         !opened.loaded.recipe.launch.hosts.empty() || opened.loaded.recipe.launch.hostfile;
@@ -104,14 +130,16 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
     FTUNE_RETURN_IF_ERROR(StayInFolder(opened.loaded, options.run));
   }
   FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
-  FTUNE_RETURN_IF_ERROR(CheckMayResume(opened.loaded, run.recipe, file));
+  FTUNE_RETURN_IF_ERROR(CheckMayResume(opened.loaded, run.recipe, file, KeysByContent(inputs)));
+  FTUNE_RETURN_IF_ERROR(CheckInputsAreThere(opened.loaded));
   opened.goes_on = true;
   return opened;
 }
 
 }  // namespace
 
-absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded) {
+absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded,
+                        const std::string& data) {
   const std::string file = (entry.folder / kManifestName).string();
   const auto refuse = [&](const std::string& key, const std::string& found, const std::string& expected) {
     return DataError({.file = file,
@@ -123,8 +151,17 @@ absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, 
   };
   const auto seed = static_cast<uint64_t>(loaded.recipe.train.seed);
   if (manifest.seed != seed) return refuse("train.seed", StrCat(manifest.seed), StrCat(seed));
+  // What was moved since is where the recipe says now; of the model CheckModelOf knows whether it is the
+  // same.
+  std::vector<std::string> by_content;
+  if (!manifest.model.empty()) by_content = {"model.path", "model.revision", "model.init_from"};
+  if (!manifest.data.empty() && !data.empty()) {
+    if (manifest.data != data) return refuse("data", manifest.data, data);
+    by_content.insert(by_content.end(), {"data.train", "data.eval", "data.chat_template"});
+  }
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe written, LoadRunRecipe(manifest.recipe, file));
-  const std::vector<ErrorDetail> differences = RecipeErrorsOf(CheckMayResume(loaded, written.recipe, file));
+  const std::vector<ErrorDetail> differences =
+      RecipeErrorsOf(CheckMayResume(loaded, written.recipe, file, by_content));
   if (differences.empty()) return absl::OkStatus();
   const ErrorDetail& first = differences.front();
   return refuse(first.key, first.expected, first.found);
@@ -165,8 +202,10 @@ absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& l
   }
   ResumePoint point;
   if (choice.chosen) {
-    FTUNE_RETURN_IF_ERROR(CheckOfRun(*choice.chosen, choice.manifest, loaded));
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
+    FTUNE_RETURN_IF_ERROR(CheckOfRun(*choice.chosen, choice.manifest, loaded, FingerprintOfData(inputs)));
     point = ResumePointOf(paths, choice.chosen->step);
+    FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
     progress.Say(
         StrCat("attempt ", folder.attempt(), " goes on from step ", point.step, ": ", point.folder.string()));
   } else {
@@ -179,12 +218,41 @@ ResumePoint ResumePointOf(const RunPaths& paths, int64_t step) {
   return {step, step > 0 ? paths.checkpoints() / CheckpointName(step) : std::filesystem::path()};
 }
 
+absl::Status FindInitInCheckpoint(const LoadedRecipe& loaded, const RunPaths& paths, ResumePoint& point) {
+  const Recipe& recipe = loaded.recipe;
+  if (!recipe.model.init_from) return absl::OkStatus();
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
+  const std::string from = AbsolutePath(*recipe.model.init_from);
+  // One that is said to be elsewhere now is looked at.
+  const bool of_checkpoint = BeganWithCheckpoint(inputs, from);
+  if (!point.folder.empty() && of_checkpoint) {
+    FTUNE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(point.folder));
+    const std::filesystem::path file = point.folder / kManifestName;
+    FTUNE_ASSIGN_OR_RETURN(const bool has_all, HasAllOfInit(recipe, manifest, from, file));
+    if (has_all) point.init = InitInCheckpoint{file, manifest.adapter};
+  }
+  const bool gone =
+      !Exists(*recipe.model.init_from) && !ParseHubPath(*recipe.model.init_from, RepoKind::kModel);
+  if (point.init || !gone) return absl::OkStatus();
+  return InputIsGone(loaded, kInitKey, from,
+                     point.folder.empty() ? "the run has no checkpoint yet, and begins with that"
+                     : of_checkpoint      ? "what the run does not train is in no checkpoint of it, but there"
+                                          : "the run's tokenizer and configuration are from there");
+}
+
 absl::Status ShareResumePoint(Communicator& world, const RunPaths& paths, std::optional<ResumePoint>& point) {
   constexpr int64_t kNone = -1;
   const int64_t own = world.rank() == 0 && point ? point->step : kNone;
   FTUNE_ASSIGN_OR_RETURN(const int64_t step, world.AllReduce(own, ReduceOp::kMax));
-  point.reset();
-  if (step != kNone) point = ResumePointOf(paths, step);
+  if (step == kNone) {
+    point.reset();
+    return absl::OkStatus();
+  }
+  const std::optional<InitInCheckpoint> init = point ? point->init : std::nullopt;
+  FTUNE_ASSIGN_OR_RETURN(const std::string text,
+                         TextOfFirst(world, init ? StrCat(kHasInit, init->adapter) : std::string()));
+  point = ResumePointOf(paths, step);
+  if (!text.empty()) point->init = InitInCheckpoint{point->folder / kManifestName, text.substr(1)};
   return absl::OkStatus();
 }
 

@@ -38,13 +38,19 @@ absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions&
 absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& loaded,
                                         std::optional<int64_t> step, Progress& progress);
 
-// An error where the checkpoint is of another run, which somebody has copied here.
-absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded);
+// An error where the checkpoint is of another run, which somebody has copied here. `data`: the run's
+// FingerprintOfData; may be empty.
+absl::Status CheckOfRun(const CheckpointEntry& entry, const Manifest& manifest, const LoadedRecipe& loaded,
+                        const std::string& data);
 
 // Gives all ranks what rank 0 has in `point`. Called by all of them.
 absl::Status ShareResumePoint(Communicator& world, const RunPaths& paths, std::optional<ResumePoint>& point);
 
 // Where the checkpoint of a step is.
 ResumePoint ResumePointOf(const RunPaths& paths, int64_t step);
+
+// Sets `point.init` where the checkpoint has all that the run took of model.init_from. An error where it does
+// not, and that is gone.
+absl::Status FindInitInCheckpoint(const LoadedRecipe& loaded, const RunPaths& paths, ResumePoint& point);
 
 }  // namespace ftune

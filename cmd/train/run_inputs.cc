@@ -15,12 +15,14 @@
 namespace ftune {
 namespace {
 
+constexpr char kTrainKey[] = "data.train";
+constexpr char kEvaluationKey[] = "data.eval";
+
 bool Stays(const SharedInput& input) { return RecipeKeys().Find(input.key)->on_resume == OnResume::kFixed; }
 
-std::vector<SharedInput> ThatStay(const std::vector<SharedInput>& inputs) {
-  std::vector<SharedInput> kept;
-  std::copy_if(inputs.begin(), inputs.end(), std::back_inserter(kept), Stays);
-  return kept;
+bool Has(const std::vector<SharedInput>& inputs, const std::string& key) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const SharedInput& input) { return input.key == key; });
 }
 
 bool Same(const SharedInput& a, const SharedInput& b) {
@@ -35,20 +37,17 @@ std::vector<SharedInput> OfKey(const std::vector<SharedInput>& inputs, const std
   return found;
 }
 
-absl::StatusOr<std::vector<SharedInput>> ReadInputs(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json root, ReadJsonFile(file));
-  std::vector<SharedInput> inputs;
-  for (const nlohmann::json& item : root) {
-    if (!item.is_object()) return DataError({.file = file, .found = Excerpt(item), .expected = "an object"});
-    SharedInput& input = inputs.emplace_back();
-    FTUNE_ASSIGN_OR_RETURN(input.key, RequiredField<std::string>(item, "key", file));
-    FTUNE_ASSIGN_OR_RETURN(input.place, RequiredField<std::string>(item, "place", file));
-    FTUNE_ASSIGN_OR_RETURN(input.size, RequiredField<std::string>(item, "size", file));
-    FTUNE_ASSIGN_OR_RETURN(const std::string hash, RequiredField<std::string>(item, "hash", file));
-    input.hash = std::strtoull(hash.c_str(), nullptr, 16);
+// The inputs as one text, those that `chosen` names.
+template <class Chosen>
+std::string FingerprintOf(const std::vector<SharedInput>& inputs, Chosen chosen) {
+  Xxh3Stream hash;
+  bool any = false;
+  for (const SharedInput& input : inputs) {
+    if (!chosen(input)) continue;
+    hash.Add(StrCat(input.key, "\n", input.size, "\n", input.hash, "\n"));
+    any = true;
   }
-  return inputs;
+  return any ? absl::StrFormat("%016x", hash.Digest64()) : "";
 }
 
 // `now` and `then` are those of one key, and differ.
@@ -69,9 +68,27 @@ absl::Status Differs(const std::vector<SharedInput>& now, const std::vector<Shar
 
 }  // namespace
 
+absl::StatusOr<std::vector<SharedInput>> ReadInputs(const std::filesystem::path& path) {
+  if (!Exists(path)) return std::vector<SharedInput>();
+  const std::string file = path.string();
+  FTUNE_ASSIGN_OR_RETURN(const nlohmann::json root, ReadJsonFile(file));
+  std::vector<SharedInput> inputs;
+  for (const nlohmann::json& item : root) {
+    if (!item.is_object()) return DataError({.file = file, .found = Excerpt(item), .expected = "an object"});
+    SharedInput& input = inputs.emplace_back();
+    FTUNE_ASSIGN_OR_RETURN(input.key, RequiredField<std::string>(item, "key", file));
+    FTUNE_ASSIGN_OR_RETURN(input.place, RequiredField<std::string>(item, "place", file));
+    FTUNE_ASSIGN_OR_RETURN(input.size, RequiredField<std::string>(item, "size", file));
+    FTUNE_ASSIGN_OR_RETURN(const std::string hash, RequiredField<std::string>(item, "hash", file));
+    input.hash = std::strtoull(hash.c_str(), nullptr, 16);
+  }
+  return inputs;
+}
+
 absl::Status WriteInputs(const std::vector<SharedInput>& inputs, const std::filesystem::path& path) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const SharedInput& input : ThatStay(inputs)) {
+  for (const SharedInput& input : inputs) {
+    if (!Stays(input) && input.key != kEvaluationKey) continue;
     list.push_back({{"key", input.key},
                     {"place", input.place},
                     {"size", input.size},
@@ -81,18 +98,17 @@ absl::Status WriteInputs(const std::vector<SharedInput>& inputs, const std::file
   return WriteFileAtomic(path, StrCat(list.dump(1, ' ', false, kReplace), "\n"));
 }
 
-absl::Status CheckInputs(const std::vector<SharedInput>& inputs, const std::filesystem::path& path) {
-  if (!Exists(path)) return absl::OkStatus();
+absl::Status CheckInputs(const Recipe& recipe, const std::vector<SharedInput>& inputs,
+                         const std::filesystem::path& path) {
   FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> then, ReadInputs(path));
-  const std::vector<SharedInput> now = ThatStay(inputs);
-  std::vector<std::string> keys;
-  for (const std::vector<SharedInput>* list : {&now, &then}) {
-    for (const SharedInput& input : *list) {
-      if (std::find(keys.begin(), keys.end(), input.key) == keys.end()) keys.push_back(input.key);
-    }
+  std::vector<std::string> keys;  // of which the file has something
+  for (const SharedInput& input : then) {
+    if (std::find(keys.begin(), keys.end(), input.key) == keys.end()) keys.push_back(input.key);
   }
+  // The best loss so far is one of the same evaluation data.
+  if (!recipe.train.early_stopping_patience) std::erase(keys, kEvaluationKey);
   for (const std::string& key : keys) {
-    const std::vector<SharedInput> a = OfKey(now, key), b = OfKey(then, key);
+    const std::vector<SharedInput> a = OfKey(inputs, key), b = OfKey(then, key);
     if (std::equal(a.begin(), a.end(), b.begin(), b.end(), Same)) continue;
     // What the samples were made from may have been written anew.
     const bool samples = !a.empty() && !b.empty() && IsSamples(a.back()) && Same(a.back(), b.back());
@@ -101,10 +117,21 @@ absl::Status CheckInputs(const std::vector<SharedInput>& inputs, const std::file
   return absl::OkStatus();
 }
 
+std::vector<std::string> KeysByContent(const std::vector<SharedInput>& inputs) {
+  std::vector<std::string> keys;
+  for (const char* key : {"model.init_from", kTrainKey, kEvaluationKey, "data.chat_template"}) {
+    if (Has(inputs, key)) keys.push_back(key);
+  }
+  // The model is model.path, or model.init_from in its place.
+  if (Has(inputs, "model.path") || Has(inputs, "model.init_from")) {
+    keys.insert(keys.end(), {"model.path", "model.revision"});
+  }
+  return keys;
+}
+
 absl::Status CheckModelInputs(const std::filesystem::path& model,
                               const std::optional<std::filesystem::path>& checkpoint,
                               const std::filesystem::path& path) {
-  if (!Exists(path)) return absl::OkStatus();
   FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> all, ReadInputs(path));
   // The model is model.path, or model.init_from in its place.
   std::vector<SharedInput> then = OfKey(all, "model.path");
@@ -129,12 +156,12 @@ absl::Status CheckModelInputs(const std::filesystem::path& model,
 }
 
 std::string FingerprintOfModel(const std::vector<SharedInput>& inputs) {
-  Xxh3Stream hash;
-  for (const SharedInput& input : inputs) {
-    if (input.key.starts_with("model."))
-      hash.Add(StrCat(input.key, "\n", input.size, "\n", input.hash, "\n"));
-  }
-  return absl::StrFormat("%016x", hash.Digest64());
+  return FingerprintOf(inputs, [](const SharedInput& input) { return input.key.starts_with("model."); });
+}
+
+std::string FingerprintOfData(const std::vector<SharedInput>& inputs) {
+  return FingerprintOf(inputs,
+                       [](const SharedInput& input) { return input.key == kTrainKey && IsSamples(input); });
 }
 
 }  // namespace ftune

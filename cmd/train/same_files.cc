@@ -14,7 +14,9 @@
 #include "base/mapped_file.h"
 #include "base/strings.h"
 #include "base/xxh3_stream.h"
+#include "cmd/recipe/paths.h"
 #include "data/source/dataset_fingerprint.h"
+#include "data/template/load_chat_template.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/format/model_fingerprint.h"
 #include "parallel/comm/gather_text.h"
@@ -28,24 +30,18 @@ constexpr char kInitKey[] = "model.init_from";
 constexpr char kScheduleKey[] = "parallel.schedule";
 constexpr char kTrainKey[] = "data.train";
 constexpr char kEvaluationKey[] = "data.eval";
+constexpr char kTemplateKey[] = "data.chat_template";
 
 constexpr char kFileAdvice[] = "copy it from one host to the others";
 constexpr char kSamplesAdvice[] =
     "compare the tokenizer's files, the chat template and the version of ftune on the hosts";
 constexpr char kSamples[] = "the samples";
 
-// Several ranks of one host may stand in several folders.
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.string();
-}
-
 std::string Bytes(int64_t bytes) { return StrCat(bytes, " bytes"); }
 
 void Add(const char* key, const std::vector<FileFingerprint>& files, std::vector<SharedInput>& inputs) {
   for (const FileFingerprint& file : files) {
-    inputs.push_back({key, Absolute(file.path), Bytes(file.bytes), file.hash});
+    inputs.push_back({key, AbsolutePath(file.path), Bytes(file.bytes), file.hash});
   }
 }
 
@@ -53,7 +49,7 @@ void Add(const char* key, const std::vector<HashedFile>& files, std::vector<Shar
   for (const HashedFile& file : files) {
     uint64_t hash = 0;
     std::memcpy(&hash, file.hash.data(), sizeof(hash));
-    inputs.push_back({key, Absolute(file.file.path), Bytes(file.size), hash});
+    inputs.push_back({key, AbsolutePath(file.file.path), Bytes(file.size), hash});
   }
 }
 
@@ -149,17 +145,23 @@ absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const
   }
   if (plan.checkpoint) {  // whose manifest has the hashes of its files
     FTUNE_ASSIGN_OR_RETURN(const MappedFile manifest, MappedFile::Open(*plan.checkpoint / kManifestName));
-    inputs.push_back({kInitKey, Absolute(manifest.path().string()), Bytes(std::ssize(manifest.bytes())),
+    inputs.push_back({kInitKey, AbsolutePath(manifest.path().string()), Bytes(std::ssize(manifest.bytes())),
                       Xxh3Of(manifest.text())});
   }
   return inputs;
 }
 
-std::vector<SharedInput> DataInputs(const RunData& data, const ScheduleSource& schedule) {
+std::vector<SharedInput> DataInputs(const Recipe& recipe, const RunData& data,
+                                    const ScheduleSource& schedule) {
   std::vector<SharedInput> inputs;
   if (schedule.given) {
     const std::string text = FormatScheduleCsv(*schedule.given);
-    inputs.push_back({kScheduleKey, Absolute(schedule.file.string()), Bytes(std::ssize(text)), Xxh3Of(text)});
+    inputs.push_back(
+        {kScheduleKey, AbsolutePath(schedule.file.string()), Bytes(std::ssize(text)), Xxh3Of(text)});
+  }
+  if (const auto& choice = recipe.data.chat_template; choice && IsTemplateFile(*choice)) {
+    const std::string& text = data.own_template;
+    inputs.push_back({kTemplateKey, AbsolutePath(*choice), Bytes(std::ssize(text)), Xxh3Of(text)});
   }
   Add(kTrainKey, data.train_files, inputs);
   Add(kEvaluationKey, data.evaluation_files, inputs);

@@ -26,8 +26,9 @@ bool IsSamples(const SharedInput& input);
 
 // The model, and the adapter or checkpoint it goes on from.
 absl::StatusOr<std::vector<SharedInput>> ModelInputs(const Recipe& recipe, const ModelPlan& plan);
-// A schedule's file, the samples, and what they were made from.
-std::vector<SharedInput> DataInputs(const RunData& data, const ScheduleSource& schedule);
+// The files of a schedule and of a chat template, the samples, and what they were made from.
+std::vector<SharedInput> DataInputs(const Recipe& recipe, const RunData& data,
+                                    const ScheduleSource& schedule);
 
 // Called by all ranks; one small reduction where all is well. An error on all of them where some rank's
 // differ from rank 0's, that names the rank, its host and the first file.

@@ -80,23 +80,31 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       policy_(options_.verify ? 0 : loaded_.recipe.launch.max_restarts) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
-  // A run begins when its ranks can, and its model is there.
+  // A run begins when its ranks can, and its model is there; one that goes on may not need all of that.
   FTUNE_RETURN_IF_ERROR(FindPlace());
+  std::optional<RunFolder> folder;
+  if (options_.resume) {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
+    folder.emplace(std::move(taken));
+  }
   std::optional<ModelPlan> model_plan;
   if (run_hosts_ == nullptr || run_hosts_->first_is_here()) {
     absl::StatusOr<ModelPlan> found = FindModel();
     if (!found.ok()) return loaded_.Placed(found.status());
     model_plan = *std::move(found);
   }
-  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, TakeFolder());
-  attempt_ = folder.attempt();
+  if (!folder) {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
+    folder.emplace(std::move(taken));
+  }
+  attempt_ = folder->attempt();
   recipe_before_ = NumberOf(paths_.recipe());
   if (model_plan) {
     const absl::Status prepared = PrepareData(*model_plan);
     if (!prepared.ok()) return loaded_.Placed(prepared);
   }
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CheckSeesFolder(paths_));
-  return RunAttempts(folder);
+  return RunAttempts(*folder);
 }
 
 absl::Status SupervisedRun::FindPlace() {
@@ -133,7 +141,9 @@ absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
                          ", which is slower than as many ranks as cores"));
   }
   LoadedRecipe loaded = loaded_;  // the ranks find out by themselves what only the model can tell
-  FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan, ToModelPlan(loaded, HubProgress(verbosity_)));
+  const std::optional<InitInCheckpoint> init = options_.resume ? options_.resume->init : std::nullopt;
+  FTUNE_ASSIGN_OR_RETURN(ModelPlan model_plan,
+                         ToModelPlan(loaded, HubProgress(verbosity_), ModelParts::kAll, init));
   FTUNE_RETURN_IF_ERROR(CheckKeepsSources(paths_, model_plan));
   FTUNE_RETURN_IF_ERROR(CheckModelSplits(recipe(), model_plan));
   return model_plan;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cmd/run_options.h"
+
 namespace ftune {
 
 // Instead of training: a few steps that other meshes are compared with, or that are compared.
@@ -19,6 +21,7 @@ struct VerifyTask {
 struct ResumePoint {
   int64_t step = 0;
   std::filesystem::path folder;  // of the checkpoint; empty: there is none yet, and the step is 0
+  std::optional<InitInCheckpoint> init = std::nullopt;  // where the checkpoint makes model.init_from needless
 };
 
 // What an ftune that starts ranks tells them.

@@ -63,6 +63,10 @@ bool IsJinjaText(std::string_view text) {
   return text.find("{{") != std::string_view::npos || text.find("{%") != std::string_view::npos;
 }
 
+bool IsTemplateFile(const std::string& choice) {
+  return !FindBuiltinTemplate(choice) && !IsJinjaText(choice);
+}
+
 absl::StatusOr<TemplateText> FindTemplate(const std::string& choice, const ErrorDetail& at) {
   if (const auto builtin = FindBuiltinTemplate(choice))
     return TemplateText{StrCat("the built-in template ", choice), std::string(*builtin), std::nullopt};

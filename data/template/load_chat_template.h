@@ -23,6 +23,9 @@ struct TemplateText {
 // Whether `text` is no name or path but a template itself: it has {{ or {% in it.
 bool IsJinjaText(std::string_view text);
 
+// Whether FindTemplate takes `choice` for a path.
+bool IsTemplateFile(const std::string& choice);
+
 // `choice`: a built-in template's name, Jinja text itself, or the path of a Jinja file.
 // `at`: where it was chosen (file, line, key), for errors; its `expected`, if any, says what may be chosen
 // there.

@@ -199,6 +199,8 @@ absl::Status CheckpointSaver::Commit(const TrainerState& state, const fs::path& 
   manifest.step = report.step;
   manifest.recipe = options_.recipe;
   manifest.model = options_.model;
+  manifest.data = options_.data;
+  manifest.adapter = options_.adapter;
   manifest.seed = options_.seed;
   manifest.state = state;
   manifest.mesh = options_.mesh;

@@ -34,7 +34,7 @@ struct SaverOptions {
     return true;
   };
   // Enter the manifest.
-  std::string recipe, model;
+  std::string recipe, model, data, adapter;
   uint64_t seed = 0;
   nlohmann::ordered_json mesh;
   absl::Duration timeout = absl::Minutes(30);  // of what ranks wait for each other while they write

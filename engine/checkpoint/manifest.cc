@@ -89,6 +89,8 @@ class ManifestReader {
     FTUNE_ASSIGN_OR_RETURN(manifest.step, Count(root, "step"));
     FTUNE_ASSIGN_OR_RETURN(manifest.recipe, RequiredField<std::string>(root, "recipe", file_));
     FTUNE_ASSIGN_OR_RETURN(manifest.model, RequiredField<std::string>(root, "model", file_));
+    FTUNE_ASSIGN_OR_RETURN(manifest.data, FieldOr<std::string>(root, "data", "", file_));
+    FTUNE_ASSIGN_OR_RETURN(manifest.adapter, FieldOr<std::string>(root, "adapter", "", file_));
     const auto seed = root.find("seed");
     if (seed == root.end() || !seed->is_number_unsigned())
       return Bad("seed", seed == root.end() ? "nothing" : Excerpt(*seed), "a whole number, 0 or more");
@@ -338,6 +340,7 @@ std::string WriteManifest(const Manifest& manifest) {
                             {"version", kVersion},
                             {"step", manifest.step},
                             {"model", manifest.model},
+                            {"data", manifest.data},
                             {"seed", manifest.seed},
                             {"state", ToJson(manifest.state)},
                             {"mesh", manifest.mesh},
@@ -345,6 +348,7 @@ std::string WriteManifest(const Manifest& manifest) {
                             {"values", std::move(values)},
                             {"optimizer", std::move(optimizer)},
                             {"recipe", manifest.recipe},
+                            {"adapter", manifest.adapter},
                             {std::string(kSealKey), kNoSeal}});
   const size_t at = text.rfind(kNoSeal);
   return text.replace(at, kNoSeal.size(), SealOf(text, at));

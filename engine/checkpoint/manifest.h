@@ -44,7 +44,11 @@ struct Manifest {
   int64_t step = 0;
   std::string recipe;  // resolved, YAML
   std::string model;   // a fingerprint of the model that training began with
-  uint64_t seed = 0;   // keys all random draws, with steps and places
+  std::string data;    // one of what is learned from; may be empty
+  // What the adapter is, as PEFT's adapter_config.json says it; empty where the model itself is trained, and
+  // in checkpoints of older versions.
+  std::string adapter;
+  uint64_t seed = 0;  // keys all random draws, with steps and places
   TrainerState state;
   nlohmann::ordered_json mesh;  // of the writer, for information
   std::vector<CheckpointFile> files;

@@ -1,7 +1,6 @@
 #include "engine/checkpoint/shared_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +10,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/checkpoint/state_slice.h"
-#include "parallel/comm/status_text.h"
+#include "parallel/comm/gather_text.h"
 
 namespace ftune {
 namespace {
@@ -61,17 +60,6 @@ class GivenBytes final : public CheckpointBytes {
   size_t next_ = 0;
   int64_t at_ = 0;
 };
-
-// The first rank's text on all ranks; an error of the first rank is one of all.
-absl::StatusOr<std::string> FromFirst(Communicator& world, const absl::StatusOr<std::string>& own) {
-  std::string text = own.ok() ? *own : EncodeStatus(own.status());
-  std::array<int64_t, 2> facts = {own.ok() ? 1 : 0, std::ssize(text)};
-  FTUNE_RETURN_IF_ERROR(world.Run(Call::Broadcast(NumbersOf(facts.data(), std::ssize(facts)), 0)));
-  text.resize(static_cast<size_t>(facts[1]));
-  FTUNE_RETURN_IF_ERROR(world.Run(Call::Broadcast(BytesOf(text.data(), std::ssize(text)), 0)));
-  if (facts[0] == 0) return DecodeStatus(text);
-  return text;
-}
 
 // On the first rank: what another one asks for.
 absl::Status Serve(Communicator& world, int rank, const std::filesystem::path& folder,
@@ -132,7 +120,7 @@ absl::StatusOr<CheckpointReader> OpenForAllRanks(Communicator& world, const std:
   absl::StatusOr<Manifest> own = InspectCheckpoint(folder);
   absl::StatusOr<std::string> text(std::string{});
   if (world.rank() == 0) text = own.ok() ? absl::StatusOr<std::string>(WriteManifest(*own)) : own.status();
-  FTUNE_ASSIGN_OR_RETURN(const std::string manifest_text, FromFirst(world, text));
+  FTUNE_ASSIGN_OR_RETURN(const std::string manifest_text, TextOfFirst(world, text));
   // A folder of the same name on another disk is not the same.
   const bool sees = own.ok() && WriteManifest(*own) == manifest_text;
   std::vector<int64_t> seen(world.size());

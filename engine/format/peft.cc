@@ -252,8 +252,49 @@ OrderedJson NullIfEmpty(const std::vector<T>& values) {
   return values.empty() ? OrderedJson(nullptr) : OrderedJson(values);
 }
 
+}  // namespace
+
+absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kConfigFile;
+  const std::string file = path.string();
+  if (!Exists(path)) {
+    return DataError({.file = folder.string(),
+                      .message = StrCat("not an adapter: there is no ", kConfigFile, " in it"),
+                      .hint = "give the folder that PEFT or ftune wrote"});
+  }
+  FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(path));
+  return ParsePeftConfig(mapped.text(), file);
+}
+
+absl::StatusOr<PeftConfig> ParsePeftConfig(std::string_view text, const std::string& file) {
+  FTUNE_ASSIGN_OR_RETURN(const json root, ParseJson(text, file));
+  if (!root.is_object())
+    return DataError({.file = file, .found = Excerpt(root), .expected = "a JSON object"});
+  FTUNE_ASSIGN_OR_RETURN(const std::string type, RequiredField<std::string>(root, "peft_type", file));
+  if (type != "LORA") {
+    return DataError({.file = file,
+                      .key = "peft_type",
+                      .message = "the kind of adapter is not supported",
+                      .found = StrCat("'", type, "'"),
+                      .expected = "LORA"});
+  }
+  PeftConfig config;
+  FTUNE_RETURN_IF_ERROR(ReadNumbers(root, file, config.lora));
+  FTUNE_RETURN_IF_ERROR(ReadTargets(root, file, config.lora));
+  // Once more, keeping the order of keys.
+  const OrderedJson ordered = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  FTUNE_RETURN_IF_ERROR(
+      ReadPattern<int64_t>(ordered, "rank_pattern", file, &CheckRank, config.lora.rank_pattern));
+  FTUNE_RETURN_IF_ERROR(
+      ReadPattern<double>(ordered, "alpha_pattern", file, &CheckAlpha, config.lora.alpha_pattern));
+  FTUNE_ASSIGN_OR_RETURN(config.base_model, FieldOr<std::string>(root, "base_model_name_or_path", "", file));
+  FTUNE_ASSIGN_OR_RETURN(config.base_revision, FieldOr<std::string>(root, "revision", "", file));
+  ReadFeatures(root, config);
+  return config;
+}
+
 // Keys sorted, as PEFT writes them; the order within the patterns matters and is kept.
-std::string ConfigText(const PeftConfig& config) {
+std::string WritePeftConfig(const PeftConfig& config) {
   const LoraOptions& lora = config.lora;
   OrderedJson alphas = OrderedJson::object(), ranks = OrderedJson::object();
   for (const auto& [pattern, alpha] : lora.alpha_pattern) alphas[pattern] = Number(alpha);
@@ -284,43 +325,6 @@ std::string ConfigText(const PeftConfig& config) {
   // Only where there is something to tie: PEFT warns otherwise, and versions before 0.18 do not know it.
   if (lora.tie_saved) root["ensure_weight_tying"] = true;
   return root.dump(2) + "\n";
-}
-
-}  // namespace
-
-absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kConfigFile;
-  const std::string file = path.string();
-  if (!Exists(path)) {
-    return DataError({.file = folder.string(),
-                      .message = StrCat("not an adapter: there is no ", kConfigFile, " in it"),
-                      .hint = "give the folder that PEFT or ftune wrote"});
-  }
-  FTUNE_ASSIGN_OR_RETURN(const json root, ReadJsonFile(path));
-  if (!root.is_object())
-    return DataError({.file = file, .found = Excerpt(root), .expected = "a JSON object"});
-  FTUNE_ASSIGN_OR_RETURN(const std::string type, RequiredField<std::string>(root, "peft_type", file));
-  if (type != "LORA") {
-    return DataError({.file = file,
-                      .key = "peft_type",
-                      .message = "the kind of adapter is not supported",
-                      .found = StrCat("'", type, "'"),
-                      .expected = "LORA"});
-  }
-  PeftConfig config;
-  FTUNE_RETURN_IF_ERROR(ReadNumbers(root, file, config.lora));
-  FTUNE_RETURN_IF_ERROR(ReadTargets(root, file, config.lora));
-  FTUNE_ASSIGN_OR_RETURN(const MappedFile text, MappedFile::Open(path));
-  // Once more, keeping the order of keys.
-  const OrderedJson ordered = OrderedJson::parse(text.text(), nullptr, /*allow_exceptions=*/false);
-  FTUNE_RETURN_IF_ERROR(
-      ReadPattern<int64_t>(ordered, "rank_pattern", file, &CheckRank, config.lora.rank_pattern));
-  FTUNE_RETURN_IF_ERROR(
-      ReadPattern<double>(ordered, "alpha_pattern", file, &CheckAlpha, config.lora.alpha_pattern));
-  FTUNE_ASSIGN_OR_RETURN(config.base_model, FieldOr<std::string>(root, "base_model_name_or_path", "", file));
-  FTUNE_ASSIGN_OR_RETURN(config.base_revision, FieldOr<std::string>(root, "revision", "", file));
-  ReadFeatures(root, config);
-  return config;
 }
 
 absl::Status CheckSupported(const PeftConfig& config, const std::string& file) {
@@ -370,7 +374,7 @@ absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftCon
       for (std::string& name : *names) name = WithWrapper(name);
     }
   }
-  return WriteFileAtomic(folder / kConfigFile, ConfigText(written));
+  return WriteFileAtomic(folder / kConfigFile, WritePeftConfig(written));
 }
 
 }  // namespace ftune

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct PeftConfig {
 
 // Reads FOLDER/adapter_config.json. Features that ftune does not have are returned, not refused.
 absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder);
+// The text of one, read and written. Errors name `file`.
+absl::StatusOr<PeftConfig> ParsePeftConfig(std::string_view text, const std::string& file);
+std::string WritePeftConfig(const PeftConfig& config);
 // An error that names the first feature that ftune does not have. `file` is named in it.
 absl::Status CheckSupported(const PeftConfig& config, const std::string& file);
 

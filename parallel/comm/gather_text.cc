@@ -1,6 +1,10 @@
 #include "parallel/comm/gather_text.h"
 
+#include <array>
+#include <cstdint>
+
 #include "base/error.h"
+#include "parallel/comm/status_text.h"
 
 namespace ftune {
 
@@ -25,6 +29,18 @@ absl::StatusOr<std::vector<std::string>> GatherText(Communicator& group, const s
     FTUNE_RETURN_IF_ERROR(group.Run(Call::Receive(buffer, rank)));
   }
   return texts;
+}
+
+absl::StatusOr<std::string> TextOfFirst(Communicator& group, const absl::StatusOr<std::string>& own) {
+  std::string text = own.ok() ? *own : EncodeStatus(own.status());
+  std::array<int64_t, 2> facts = {own.ok() ? 1 : 0, static_cast<int64_t>(text.size())};
+  FTUNE_RETURN_IF_ERROR(
+      group.Run(Call::Broadcast({reinterpret_cast<std::byte*>(facts.data()), 2, DType::kI64, {}}, 0)));
+  text.resize(static_cast<size_t>(facts[1]));
+  FTUNE_RETURN_IF_ERROR(
+      group.Run(Call::Broadcast({reinterpret_cast<std::byte*>(text.data()), facts[1], DType::kU8, {}}, 0)));
+  if (facts[0] == 0) return DecodeStatus(text);
+  return text;
 }
 
 }  // namespace ftune

@@ -43,8 +43,9 @@ class Case:
         """Prepared data stays in the test's folder, whoever runs it."""
         return {**os.environ, "XDG_CACHE_HOME": str(self.folder.resolve() / "cache"), **(more or {})}
 
-    def run(self, *arguments, text=None, environment=None):
-        return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder, input=text, text=True,
+    def run(self, *arguments, text=None, environment=None, folder="."):
+        """`folder`: in the test's own, where it is run."""
+        return subprocess.run([self.ftune, *map(str, arguments)], cwd=self.folder / folder, input=text, text=True,
                               capture_output=True, timeout=300, env=self.environment(environment))
 
     def fails(self, code, *arguments, says, text=None):

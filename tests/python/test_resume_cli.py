@@ -526,9 +526,9 @@ def test_wrong_overrides(case):
     done = case.run("resume", "out", "optimizer.name=sgd", "optimizer.momentum=0.9")
     assert done.stderr.count("error:") == 2 and "found 0.9, expected auto" in done.stderr, done.stderr
     case.fails(2, "resume", "out", "parallel.data=3", says=["train.global_batch_size", "found 2", "parallel.data 3"])
-    done = case.run("resume", "out", "train.seed=1", "data.sequence_len=64", "model.path=x", "log.every=2")
+    done = case.run("resume", "out", "train.seed=1", "data.sequence_len=64", "data.packing=false", "log.every=2")
     assert done.returncode == 2, done.stderr
-    for key, found, expected in (("train.seed", "1", "42"), ("data.sequence_len", "64", "128"), ("model.path", "x", str(TINY))):
+    for key, found, expected in (("train.seed", "1", "42"), ("data.sequence_len", "64", "128"), ("data.packing", "false", "true")):
         assert re.search(rf"{key}: .*found {found}, expected {re.escape(expected)}, as in out/recipe.yaml", done.stderr), done.stderr
     assert done.stderr.count("error:") == 3, done.stderr
     case.fails(2, "train", "recipe.yaml", "output_dir=out", "--resume", "--force", says=["--force", "--resume"])
