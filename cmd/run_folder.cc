@@ -134,8 +134,9 @@ absl::StatusOr<RunFolder> RunFolder::Lock(const fs::path& folder) {
   return run;
 }
 
-absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) {
+absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force, int least_attempt) {
   FTUNE_ASSIGN_OR_RETURN(RunFolder run, Lock(folder));
+  run.attempt_ = least_attempt;
   const RunPaths& paths = run.paths();
   if (Exists(paths.recipe()) && !Exists(paths.log())) {
     return UsageError(
@@ -166,11 +167,12 @@ absl::StatusOr<RunFolder> RunFolder::Create(const fs::path& folder, bool force) 
   return run;
 }
 
-absl::StatusOr<RunFolder> RunFolder::Continue(const fs::path& folder) {
+absl::StatusOr<RunFolder> RunFolder::Continue(const fs::path& folder, int least_attempt) {
   FTUNE_RETURN_IF_ERROR(CheckHasRun(RunPaths(folder)));
   FTUNE_ASSIGN_OR_RETURN(RunFolder run, Lock(folder));
   FTUNE_RETURN_IF_ERROR(CheckHasRun(run.paths()));  // another process may just have had it
-  FTUNE_ASSIGN_OR_RETURN(run.attempt_, NextAttempt(run.paths()));
+  FTUNE_ASSIGN_OR_RETURN(const int next, NextAttempt(run.paths()));
+  run.attempt_ = std::max(next, least_attempt);
   return run;
 }
 

@@ -26,6 +26,7 @@ struct RunPaths {
   std::filesystem::path adapter() const { return folder / "adapter"; }
   std::filesystem::path model() const { return folder / "model"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  std::filesystem::path slurm_script() const { return folder / "slurm.sh"; }
   std::filesystem::path save_request() const { return folder / "save"; }
   std::filesystem::path ranks() const { return folder / "ranks"; }
   std::filesystem::path rank_log(int attempt, int rank) const;
@@ -45,10 +46,11 @@ class RunFolder {
  public:
   // Makes the folder and changes nothing else in it. One that has a run already is refused, unless `force`.
   // One that another process writes to, or that has a recipe.yaml which no run wrote, is refused always.
-  static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force);
+  static absl::StatusOr<RunFolder> Create(const std::filesystem::path& folder, bool force,
+                                          int least_attempt = 1);
   // The folder of a run that is there, for its next attempt; nothing in it is changed. One without a run, or
   // that another process writes to, is refused.
-  static absl::StatusOr<RunFolder> Continue(const std::filesystem::path& folder);
+  static absl::StatusOr<RunFolder> Continue(const std::filesystem::path& folder, int least_attempt = 1);
   // The folder that the process which started this one has taken, and keeps for as long as this one lives.
   static RunFolder Adopt(const std::filesystem::path& folder, int attempt) {
     return RunFolder(RunPaths(folder), -1, attempt);
@@ -61,7 +63,7 @@ class RunFolder {
   ~RunFolder();
 
   const RunPaths& paths() const { return paths_; }
-  // How often the run was started, with this time.
+  // How often the run was started, with this time; `least_attempt` at least.
   int attempt() const { return attempt_; }
   // It is started once more.
   absl::Status BeginAttempt();

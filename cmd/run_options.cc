@@ -161,10 +161,12 @@ absl::StatusOr<Environment> EnvironmentHere(const LoadedRecipe& loaded,
   if (launched) {
     environment.ranks = launched->world_size;
     environment.ranks_per_host = launched->local_world_size;
+    environment.source = launched->source;
     return environment;
   }
   FTUNE_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, HostsOf(loaded));
   for (const HostSlots& host : hosts) environment.slots.push_back(host.slots);
+  environment.slurm = KindHere(loaded) == LaunchKind::kSlurm;
   return environment;
 }
 
@@ -191,6 +193,16 @@ absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironme
         "a launcher, such as torchrun, that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
         "MASTER_PORT";
     detail.hint = "start ftune with one, or remove launch.kind to have ftune start the ranks";
+    return UsageError(std::move(detail));
+  }
+  const std::optional<LaunchKind> kind = loaded.recipe.launch.kind;
+  if (launched && launched->source == RankSource::kSlurm &&
+      (kind == LaunchKind::kLocal || kind == LaunchKind::kSsh)) {
+    ErrorDetail detail = loaded.At("launch.kind");
+    detail.found = StrCat(kind == LaunchKind::kLocal ? "local" : "ssh", ", in a Slurm step of ",
+                          launched->world_size, " tasks");
+    detail.expected = "auto or slurm, with which each task is a rank";
+    detail.hint = "remove it, or start one task";
     return UsageError(std::move(detail));
   }
   return Resolve(loaded, environment);

@@ -17,7 +17,9 @@ void AddTrain(CLI::App& app, Invocation& invocation) {
   command->add_flag("--resume", options->resume_if_begun,
                     "Go on where output_dir has a run, begin where there is none");
   command->add_flag("--force", options->force, "Replace the run that output_dir has");
-  command->add_flag("--print", options->print, "Print the resolved recipe and do nothing");
+  command->add_flag("--slurm", options->slurm, "Submit a Slurm job that trains, as launch.slurm says");
+  command->add_flag("--print", options->print,
+                    "Print the resolved recipe and do nothing; with --slurm, the job's script");
   command->add_flag("--dry-run", options->dry_run, "Read the data and plan the steps, but do not train");
   command->add_flag(
       "--lr-range-test", options->lr_range_test,

@@ -48,6 +48,7 @@ std::vector<std::string> OneRank() {
           "parallel.virtual_stages=1",
           "parallel.stages=auto",
           "parallel.shard_size=auto",
+          "launch.kind=local",
           "launch.ranks_per_host=auto",
           "train.gradient_accumulation_steps=auto",
           "checkpoint.save_steps=auto",

@@ -41,7 +41,7 @@ requirements=third_party/requirements.txt
 
 if $install; then
   step "Debian packages"
-  third_party/install.sh
+  third_party/install.sh --cluster
 fi
 
 step "Python references"

@@ -30,16 +30,7 @@ std::vector<Limit> Limits() {
        "lora adapter"},
       {"log.tensorboard", {}, "read log.jsonl of the run"},
       {"log.hook", {}, "read log.jsonl of the run"},
-      {"launch.kind",
-       {"auto", "local", "ssh", "env"},
-       "name hosts that are reached over SSH, or start the ranks with a launcher such as torchrun"},
       {"launch.device", {"auto", "cpu"}},
-      {"launch.slurm.partition"},
-      {"launch.slurm.account"},
-      {"launch.slurm.time"},
-      {"launch.slurm.nodes"},
-      {"launch.slurm.gpus_per_node"},
-      {"launch.slurm.extra"},
   };
 }
 

@@ -129,6 +129,14 @@ std::vector<Rule> Rules() {
        },
        "it is more than launch.max_hosts",
        "lower it, or raise launch.max_hosts"},
+      {{"launch.include", "launch.hosts", "launch.hostfile"},
+       [](const Recipe& r) { return r.launch.include && r.launch.hosts.empty() && !r.launch.hostfile; },
+       "there are no hosts to choose from",
+       "add launch.hosts or launch.hostfile, or remove it"},
+      {{"launch.exclude", "launch.hosts", "launch.hostfile"},
+       [](const Recipe& r) { return r.launch.exclude && r.launch.hosts.empty() && !r.launch.hostfile; },
+       "there are no hosts to choose from",
+       "add launch.hosts or launch.hostfile, or remove it"},
       {{"launch.kind", "launch.hosts", "launch.hostfile"},
        [](const Recipe& r) {
          return r.launch.kind == LaunchKind::kSsh && r.launch.hosts.empty() && !r.launch.hostfile;

@@ -534,6 +534,11 @@ void AddLaunch(KeyTable& table) {
        MakeField("hosts", &S::hosts, Hosts(), "Hosts to run on, over SSH."),
        MakeField("hostfile", &S::hostfile, NullOr(Path(PathUse::kInput)),
                  "A DeepSpeed host file, instead of hosts."),
+       MakeField(
+           "include", &S::include, NullOr(TextType("hosts such as node1@node2:0,2")),
+           "The only hosts of these that are used, joined by @; after a colon the slots, where not all are."),
+       MakeField("exclude", &S::exclude, NullOr(TextType("hosts such as node1@node2:0,2")),
+                 "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
@@ -562,6 +567,8 @@ void AddLaunch(KeyTable& table) {
                  "Its time limit, as Slurm writes it."),
        MakeField("nodes", &L::nodes, Ranks(), "Its nodes."),
        MakeField("gpus_per_node", &L::gpus_per_node, NullOr(IntType(0, 1000)), "GPUs on each of them."),
+       MakeField("constraint", &L::constraint, NullOr(TextType("features such as a100&nvlink")),
+                 "Features that they must have."),
        MakeField("extra", &L::extra, ListOf(TextType("a line"), "a list of lines"),
                  "Further #SBATCH lines, without the #SBATCH.")});
 }

@@ -275,6 +275,7 @@ struct SlurmSection {
   std::optional<std::string> time;  // as Slurm writes it
   int64_t nodes = 1;
   std::optional<int64_t> gpus_per_node;
+  std::optional<std::string> constraint;
   std::vector<std::string> extra;
 
   bool operator==(const SlurmSection&) const = default;
@@ -285,6 +286,8 @@ struct LaunchSection {
   Auto<DeviceKind> device;
   std::vector<Host> hosts;
   std::optional<std::string> hostfile;
+  std::optional<std::string> include;  // as FilterHosts has it
+  std::optional<std::string> exclude;
   std::optional<std::string> program;  // on other hosts
   Auto<int64_t> ranks_per_host;
   Auto<int64_t> threads;  // per rank

@@ -59,7 +59,11 @@ void ResolvePlace(Recipe& recipe, const Environment& environment) {
   Fill(recipe.precision.weights, cuda ? WeightType::kBf16 : WeightType::kFp32);
   const bool has_hosts = !launch.hosts.empty() || launch.hostfile;
   const bool launched = environment.ranks > 0;
-  Fill(launch.kind, launched ? LaunchKind::kEnv : has_hosts ? LaunchKind::kSsh : LaunchKind::kLocal);
+  const bool slurm = launched ? environment.source == RankSource::kSlurm : environment.slurm;
+  Fill(launch.kind, slurm       ? LaunchKind::kSlurm
+                    : launched  ? LaunchKind::kEnv
+                    : has_hosts ? LaunchKind::kSsh
+                                : LaunchKind::kLocal);
 }
 
 // One axis of the mesh, as the recipe names it.
@@ -109,13 +113,17 @@ absl::Status DoesNotMultiplyOut(const LoadedRecipe& loaded, const Environment& e
   const LaunchSection& launch = loaded.recipe.launch;
   ErrorDetail error;
   if (environment.ranks > 0) {
-    error = {.file = "environment", .key = "WORLD_SIZE", .found = StrCat(environment.ranks)};
+    const bool slurm = environment.source == RankSource::kSlurm;
+    error = {.file = "environment",
+             .key = slurm ? "SLURM_NTASKS" : "WORLD_SIZE",
+             .found = StrCat(environment.ranks)};
   } else {
     const size_t hosts = std::max<size_t>(1, environment.slots.size());
     const bool by_slots = std::any_of(environment.slots.begin(), environment.slots.end(), std::identity());
-    error = loaded.At(!by_slots && launch.ranks_per_host ? "launch.ranks_per_host"
-                      : launch.hostfile                  ? "launch.hostfile"
-                                                         : "launch.hosts");
+    error = loaded.At(!by_slots && launch.ranks_per_host  ? "launch.ranks_per_host"
+                      : launch.kind == LaunchKind::kSlurm ? "launch.slurm.nodes"
+                      : launch.hostfile                   ? "launch.hostfile"
+                                                          : "launch.hosts");
     error.found = by_slots ? StrCat(ranks.total, " ranks on ", hosts, " hosts")
                            : StrCat(launch.ranks_per_host ? StrCat(ranks.per_host, " on ") : "", hosts,
                                     hosts == 1 ? " host" : " hosts");

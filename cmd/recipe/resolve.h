@@ -6,17 +6,20 @@
 
 #include "absl/status/status.h"
 #include "cmd/recipe/load.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ftune {
 
 struct Environment {
   int cores = 1;
-  bool has_cuda = false;   // a CUDA device that this build can train on
-  int ranks = 0;           // that a launcher has started; 0: ftune is to start them
-  int ranks_per_host = 0;  // of those; 0: not known
+  bool has_cuda = false;                      // a CUDA device that this build can train on
+  int ranks = 0;                              // that a launcher has started; 0: ftune is to start them
+  int ranks_per_host = 0;                     // of those; 0: not known
+  RankSource source = RankSource::kLauncher;  // of those
   // Ranks on each of the hosts that the recipe names; 0: not said. Empty: ftune starts all ranks on this
   // host.
   std::vector<int> slots = {};
+  bool slurm = false;  // those hosts are the nodes of a Slurm job
 
   // How many ranks there are on those, with so many where nothing is said.
   int64_t RanksOnHosts(int64_t per_host) const;

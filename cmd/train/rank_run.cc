@@ -238,12 +238,13 @@ absl::Status RankRun::TakeFolder() {
     return FindInitInCheckpoint(loaded_, paths(), *options_.resume);
   }
   if (options_.resume) {
-    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
+    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
     folder_.emplace(std::move(taken.folder));
     options_.resume = std::move(taken.point);
     return absl::OkStatus();
   }
-  FTUNE_ASSIGN_OR_RETURN(RunFolder created, RunFolder::Create(paths().folder, options_.force));
+  FTUNE_ASSIGN_OR_RETURN(RunFolder created,
+                         RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
   folder_.emplace(std::move(created));
   return absl::OkStatus();
 }

@@ -23,6 +23,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
 #include "parallel/launch/rank_environment.h"
+#include "parallel/launch/slurm/scope.h"
 #include "parallel/mesh.h"
 
 namespace ftune {
@@ -30,7 +31,8 @@ namespace ftune {
 // Who started this process as a rank.
 struct RankStart {
   std::optional<RankEnvironment> environment;  // none: it is the only rank
-  bool supervised = false;                     // by an ftune, which has taken the run's folder
+  SlurmScope slurm;         // that of ranks which somebody else has started is not looked at
+  bool supervised = false;  // by an ftune, which has taken the run's folder
   ProgressStyle style = ProgressStyle::kPlain;
 
   // "rank 1" where it is one of several, else empty.

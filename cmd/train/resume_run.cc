@@ -181,10 +181,11 @@ absl::StatusOr<OpenedRecipe> OpenForTraining(const TrainOptions& options,
   return opened;
 }
 
-absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step,
+absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& options,
                                  Progress& progress) {
-  FTUNE_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Continue(*loaded.recipe.output_dir));
-  FTUNE_ASSIGN_OR_RETURN(ResumePoint point, ChoosePoint(folder, loaded, step, progress));
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder,
+                         RunFolder::Continue(*loaded.recipe.output_dir, options.least_attempt));
+  FTUNE_ASSIGN_OR_RETURN(ResumePoint point, ChoosePoint(folder, loaded, options.step, progress));
   return TakenRun{std::move(folder), std::move(point)};
 }
 

@@ -30,9 +30,9 @@ struct TakenRun {
   ResumePoint point;
 };
 
-// Takes the folder of a run that goes on, and chooses its newest whole checkpoint, or that of `step`.
+// Takes the folder of a run that goes on, and chooses its newest whole checkpoint, or that of `options.step`.
 // Damaged ones that are passed over are said. An error where a checkpoint is of another run.
-absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, std::optional<int64_t> step, Progress& progress);
+absl::StatusOr<TakenRun> TakeRun(const LoadedRecipe& loaded, const TrainOptions& options, Progress& progress);
 
 // The second half of that, of a folder that is taken.
 absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& loaded,

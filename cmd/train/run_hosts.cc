@@ -19,10 +19,11 @@
 #include "base/hub/repo.h"
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
+#include "parallel/launch/agent_command.h"
+#include "parallel/launch/command_connector.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/program_hash.h"
 #include "parallel/launch/random_token.h"
-#include "parallel/launch/ssh_connector.h"
 
 namespace ftune {
 namespace {
@@ -122,22 +123,26 @@ class Watch final : public AgentsObserver {
 RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local)
     : loaded_(loaded), slots_(std::move(slots)), local_(std::move(local)) {
   const LaunchSection& launch = loaded_.recipe.launch;
-  std::vector<SshHost> hosts;
-  std::vector<std::string> names;
-  for (int host = 0; host < std::ssize(slots_); ++host) {
-    if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
-    hosts.push_back({.name = slots_[host].name, .local = local_[host]});
-    names.push_back(slots_[host].name);
-  }
   const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
   const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
   std::error_code none;
-  program_ = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string());
+  const AgentProgram program = {
+      .path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
+      .heartbeat_timeout = heartbeat,
+      .connect_timeout = connect / 2};
+  const bool slurm = launch.kind == LaunchKind::kSlurm;
+  std::vector<AgentCommand> commands;
+  std::vector<std::string> names;
+  for (int host = 0; host < std::ssize(slots_); ++host) {
+    if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
+    const std::string& name = slots_[host].name;
+    names.push_back(name);
+    commands.push_back(local_[host] ? LocalAgent(program)
+                       : slurm      ? SrunAgent(name, program)
+                                    : SshAgent(name, program));
+  }
   agents_ = std::make_unique<Agents>(
-      std::move(names),
-      std::make_unique<SshConnector>(
-          std::move(hosts),
-          SshOptions{.program = program_, .heartbeat_timeout = heartbeat, .connect_timeout = connect / 2}),
+      std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
       AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
 }
 
@@ -260,6 +265,8 @@ void RunHosts::WarnOfClocks(Progress& progress) const {
 
 void RunHosts::LookForMissing() {
   const std::vector<int> gone = missing();
+  // A node that a job has lost does not come back to it.
+  if (loaded_.recipe.launch.kind == LaunchKind::kSlurm) return;
   const bool full = std::ssize(chosen_) >= loaded_.recipe.launch.max_hosts.value_or(kAllHosts);
   if (grows_ || full || (gone.empty() && !look_)) return;
   if (look_) {

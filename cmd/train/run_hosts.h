@@ -71,7 +71,6 @@ class RunHosts final : public RankPlace {
   std::vector<int> host_of_rank_;  // of those
   std::set<int> unusable_;         // though they can be reached
   bool grows_ = false;
-  std::string program_;  // on other hosts
   absl::Duration last_look_;
   int looked_at_ = -1;                  // last, of those that are missing
   std::optional<CommandProcess> look_;  // whether a missing host is back

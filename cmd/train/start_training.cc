@@ -18,9 +18,11 @@
 #include "cmd/train/rank_report.h"
 #include "cmd/train/rank_run.h"
 #include "cmd/train/resume_run.h"
+#include "cmd/train/submit_slurm.h"
 #include "cmd/train/supervised_run.h"
 #include "cmd/train/train_data.h"
 #include "parallel/launch/join_world.h"
+#include "parallel/launch/slurm/step_rank.h"
 
 namespace ftune {
 namespace {
@@ -34,6 +36,11 @@ absl::StatusOr<RankStart> ReadRankStart() {
   start.style = !start.supervised                      ? StyleOf(stderr)
                 : *supervised == kSupervisedOnTerminal ? ProgressStyle::kRelayed
                                                        : ProgressStyle::kPlain;
+  if (start.environment) return start;
+  FTUNE_ASSIGN_OR_RETURN(start.slurm, ReadSlurm(environment, EnclosingStep()));
+  if (start.slurm.kind == SlurmScope::Kind::kStep && start.slurm.tasks() > 1) {
+    FTUNE_ASSIGN_OR_RETURN(start.environment, RankOfStep(start.slurm, environment));
+  }
   return start;
 }
 
@@ -55,11 +62,29 @@ absl::Status CheckFlags(const TrainOptions& options) {
     return UsageError(
         {.file = "command line", .key = flag, .message = message, .hint = "leave one of the two out"});
   };
+  if (options.slurm) {
+    const char* const message = "a job that is submitted (--slurm) goes on with its run each time it starts";
+    if (options.force) return with_resume("--force", message);
+    if (options.lr_range_test) return with_resume("--lr-range-test", message);
+    if (options.dry_run)
+      return with_resume("--dry-run", "--slurm submits a job; --slurm --print only shows it");
+  }
   if (!options.resume_if_begun) return absl::OkStatus();
   if (options.force) return with_resume("--force", "it replaces the run that --resume goes on with");
   if (options.lr_range_test)
     return with_resume("--lr-range-test", "there is no run to go on with (--resume)");
   return absl::OkStatus();
+}
+
+// Nodes to start ranks on come from a job.
+absl::Status CheckNodes(const LoadedRecipe& loaded, const SlurmScope& slurm) {
+  const bool has_nodes = slurm.kind == SlurmScope::Kind::kAllocation;
+  if (loaded.recipe.launch.kind != LaunchKind::kSlurm || has_nodes) return absl::OkStatus();
+  ErrorDetail error = loaded.At("launch.kind");
+  error.found = "slurm, outside of a Slurm job";
+  error.expected = "a job's script, the shell of salloc, or a step of several tasks";
+  error.hint = "submit one with `ftune train --slurm`, or remove launch.kind";
+  return UsageError(std::move(error));
 }
 
 // Other ranks that a launcher has started do not wait for one that cannot start.
@@ -77,6 +102,8 @@ absl::StatusOr<OpenedRecipe> OpenOnRank(const TrainOptions& options, const RankS
 absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation& invocation,
                                          const RankStart& start) {
   FTUNE_RETURN_IF_ERROR(CheckFlags(options));
+  if (options.slurm) return SubmitToSlurm(options, invocation.verbosity());
+  options.least_attempt = 1 + start.slurm.restarts;
   FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenOnRank(options, start));
   LoadedRecipe& loaded = opened.loaded;
   if (opened.goes_on) options.resume = ResumePoint();
@@ -91,6 +118,7 @@ absl::StatusOr<CommandResult> RunStarted(TrainOptions options, const Invocation&
     absl::StatusOr<CommandResult> result = DryRun(loaded, invocation);
     return result.ok() ? result : loaded.Placed(std::move(result).status());
   }
+  if (!start.environment) FTUNE_RETURN_IF_ERROR(CheckNodes(loaded, start.slurm));
   const int ranks = ToMeshShape(loaded.recipe.parallel).ranks();
   if (options.lr_range_test && ranks > 1) {
     return UsageError({.file = "command line",

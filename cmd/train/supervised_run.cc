@@ -134,8 +134,8 @@ absl::Status SupervisedRun::FitToHosts() {
 }
 
 absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
-  if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force);
-  FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_.step, progress_));
+  if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force, options_.least_attempt);
+  FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
   options_.resume = std::move(taken.point);
   return std::move(taken.folder);
 }

@@ -40,9 +40,11 @@ struct TrainOptions {
   std::vector<std::string> overrides;
   bool force = false;
   bool print = false;
+  bool slurm = false;  // submits a job that trains
   bool dry_run = false;
   bool lr_range_test = false;
   bool resume_if_begun = false;      // `train --resume`: goes on where output_dir has a run
+  int least_attempt = 1;             // of the run: a Slurm job knows how often it was queued again
   std::optional<int64_t> step;       // of `ftune resume`: the checkpoint to go on from
   std::optional<VerifyTask> verify;  // of `ftune verify`, which starts the ranks
   RankOrders orders;

@@ -57,6 +57,10 @@ bool IsTrue(const std::optional<std::string>& text) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<int>> ReadMasterPort(const EnvironmentReader& environment) {
+  return ReadInteger(environment, "MASTER_PORT", 1, 65535);
+}
+
 absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const EnvironmentReader& environment) {
   FTUNE_ASSIGN_OR_RETURN(const std::optional<int> rank, ReadInteger(environment, "RANK", 0, kMostRanks));
   FTUNE_ASSIGN_OR_RETURN(const std::optional<int> world,
@@ -84,7 +88,7 @@ absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const Environ
   if (*world > 1) {
     const std::optional<std::string> address = environment("MASTER_ADDR");
     if (!address) return Missing("MASTER_ADDR", given);
-    FTUNE_ASSIGN_OR_RETURN(const std::optional<int> port, ReadInteger(environment, "MASTER_PORT", 1, 65535));
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<int> port, ReadMasterPort(environment));
     if (!port) return Missing("MASTER_PORT", given);
     result.address = *address;
     result.port = *port;

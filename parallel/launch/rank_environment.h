@@ -9,6 +9,12 @@
 
 namespace ftune {
 
+// Whose variables say which rank a process is.
+enum class RankSource {
+  kLauncher,  // torchrun's, which others set as well
+  kSlurm,     // those of a step's tasks
+};
+
 struct RankEnvironment {
   int rank = 0;              // RANK
   int world_size = 1;        // WORLD_SIZE
@@ -21,11 +27,15 @@ struct RankEnvironment {
   // What all keys in the store begin with: a secret, where ftune started the ranks; else the run and the
   // attempt as torchrun names them, whose store outlives an attempt.
   std::string prefix;
+  RankSource source = RankSource::kLauncher;
 };
 
 // Nothing where none of RANK, WORLD_SIZE and LOCAL_RANK is set. Those that are missing, no numbers or
 // contradict each other are an error that names them.
 absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const EnvironmentReader& environment);
+
+// MASTER_PORT alone, if it is set. An error where it is no port.
+absl::StatusOr<std::optional<int>> ReadMasterPort(const EnvironmentReader& environment);
 
 // What ftune itself sets beside them: the store's prefix.
 inline constexpr char kStorePrefixVariable[] = "FTUNE_STORE_PREFIX";

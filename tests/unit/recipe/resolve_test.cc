@@ -186,6 +186,11 @@ TEST_CASE("the ranks that a launcher has started") {
   CHECK(data.parallel.data == 4);
   CHECK(data.launch.ranks_per_host == 4);
   CHECK(data.launch.threads == 2);
+  CHECK(data.launch.kind == LaunchKind::kEnv);
+  const Environment tasks = {.cores = 4, .ranks = 3, .source = RankSource::kSlurm};
+  CHECK(Resolved("", tasks).launch.kind == LaunchKind::kSlurm);
+  LoadedRecipe of_tasks = Load("parallel: {data: 2}\n");
+  CHECK(Resolve(of_tasks, tasks).message().find("environment: error: SLURM_NTASKS: found 3") == 0);
   LoadedRecipe loaded = Load("parallel: {data: 2}\n");
   const absl::Status status = Resolve(loaded, {.cores = 4, .ranks = 3});
   CHECK(ExitCodeOf(status) == 2);
@@ -230,6 +235,10 @@ TEST_CASE("the mesh") {
   CHECK(on_hosts("launch: {hosts: [a, b], ranks_per_host: 3}\n", {5, 0}).parallel.data == 8);
   CHECK(on_hosts("launch: {hosts: [a, b]}\nparallel: {data: 4}\n", {0, 0}).launch.ranks_per_host == 2);
   CHECK(on_hosts("launch: {hosts: [a, b]}\nparallel: {data: 4}\n", {3, 0}).launch.ranks_per_host == 1);
+  const Recipe nodes =
+      Resolved("launch: {ranks_per_host: 2}\n", {.cores = 4, .slots = {0, 0, 0}, .slurm = true});
+  CHECK(nodes.parallel.data == 6);
+  CHECK(nodes.launch.kind == LaunchKind::kSlurm);
   CHECK(ResolveError("parallel: {tensor: 4}\nlaunch: {ranks_per_host: 6}\n") ==
         "dir/my.run.yaml:4: error: launch.ranks_per_host: found 6 on 1 host, expected a multiple of tensor 4 "
         "× pipeline 1 × "
@@ -301,6 +310,8 @@ TEST_CASE("keys that contradict each other") {
   broken("train: {early_stopping_patience: 3}\n", "train.early_stopping_patience");
   broken("checkpoint: {save_steps: 1, saves_per_epoch: 2}\n", "checkpoint.saves_per_epoch");
   broken("launch: {hosts: [a], hostfile: b}\n", "launch.hostfile");
+  broken("launch: {include: a}\n", "launch.include");
+  broken("launch: {exclude: a}\n", "launch.exclude");
   broken("adapter: {kind: qlora, quantize: none}\n", "adapter.quantize");
   broken("adapter: {}\ntrain: {freeze: [x]}\n", "train.freeze");
   broken("adapter: {loraplus_lr_embedding: 1e-5}\n", "adapter.loraplus_lr_embedding");
@@ -383,10 +394,8 @@ TEST_CASE("what this version does not have is refused by name") {
   CHECK(Unavailable("parallel: {context: 2}\n") ==
         "dir/my.run.yaml:3: error: parallel.context: this version of ftune does not have this value; found "
         "2, expected 1; use parallel.data, parallel.tensor or parallel.pipeline");
-  for (const std::string text :
-       {"memory: {offload: parameters}", "parallel: {context: 2}", "launch: {kind: slurm}",
-        "launch: {device: cuda}", "launch: {slurm: {nodes: 2}}", "log: {tensorboard: true}",
-        "log: {hook: a}"}) {
+  for (const std::string text : {"memory: {offload: parameters}", "parallel: {context: 2}",
+                                 "launch: {device: cuda}", "log: {tensorboard: true}", "log: {hook: a}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
     const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + text, "r.yaml");

@@ -133,6 +133,8 @@ Recipe Full() {
               .device = DeviceKind::kCuda,
               .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},
               .hostfile = {},
+              .include = "n1@n2:0,1",
+              .exclude = "n3",
               .program = "/opt/ftune",
               .ranks_per_host = 8,
               .threads = 3,
@@ -147,7 +149,8 @@ Recipe Full() {
                         .time = "04:00:00",
                         .nodes = 2,
                         .gpus_per_node = 0,
-                        .extra = {"--constraint=a&b"}}};
+                        .constraint = "a&b",
+                        .extra = {"--exclusive"}}};
   return r;
 }
 
