@@ -117,15 +117,8 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
   if (options.run.empty()) {
-    const bool names_hosts =
-        !opened.loaded.recipe.launch.hosts.empty() || opened.loaded.recipe.launch.hostfile;
-    FTUNE_ASSIGN_OR_RETURN(const Environment environment,
-                           EnvironmentHere(names_hosts ? opened.loaded : run, launched));
     FTUNE_RETURN_IF_ERROR(FollowRun(opened.loaded, run, environment));
   } else {
-    // Its hosts, as the overrides have them, before the mesh is made to fit them.
-    FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe changed, LoadRecipeText(text, file, overrides));
-    FTUNE_ASSIGN_OR_RETURN(const Environment environment, EnvironmentHere(changed, launched));
     FTUNE_ASSIGN_OR_RETURN(opened.loaded, TakeUpRecipe(text, file, overrides, environment));
     FTUNE_RETURN_IF_ERROR(StayInFolder(opened.loaded, options.run));
   }
