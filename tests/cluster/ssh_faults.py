@@ -63,6 +63,8 @@ class HostRun:
 
 def ours(cluster, node):
     """Processes of ftune on a host: the launcher, agents and ranks."""
+    if not cluster.is_on(node):
+        return []
     return [p for p in cluster.processes(node) if "ftune" in p.command.split(" ")[0] or " agent " in f"{p.command} "]
 
 
