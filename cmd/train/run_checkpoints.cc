@@ -77,6 +77,12 @@ bool RunCheckpoints::Wanted(int64_t step) {
 }
 
 absl::Status RunCheckpoints::Save(const TrainerState& state) {
+  FTUNE_RETURN_IF_ERROR(Begin(state));
+  Report().IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status RunCheckpoints::Begin(const TrainerState& state) {
   // What was asked for until now is had with this one: the ranks do not hear of a signal at the same step.
   const bool heard = AskedFor();
   const bool asked_for = std::exchange(asked_for_, false) || heard;
@@ -92,9 +98,7 @@ absl::Status RunCheckpoints::Save(const TrainerState& state) {
       return absl::OkStatus();
     }
   }
-  FTUNE_RETURN_IF_ERROR(saver_.Save(state));
-  Report().IgnoreError();
-  return absl::OkStatus();
+  return saver_.Save(state);
 }
 
 absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
@@ -102,7 +106,7 @@ absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
   saver_.Wait();
   Report().IgnoreError();  // of an earlier state
   if (saved_ == state.position.step) return absl::OkStatus();
-  FTUNE_RETURN_IF_ERROR(Save(state));
+  FTUNE_RETURN_IF_ERROR(Begin(state));
   saver_.Wait();
   return WithRoomHint(Report(), options_.request.parent_path());
 }

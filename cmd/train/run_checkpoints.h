@@ -46,6 +46,8 @@ class RunCheckpoints final : public TrainCheckpoints {
  private:
   bool leads() const { return log_ != nullptr; }
   bool AskedFor();
+  // Save, of which nothing is told yet, also where it has ended already.
+  absl::Status Begin(const TrainerState& state);
   // Tells of saves that have ended; the first error.
   absl::Status Report();
 
