@@ -18,7 +18,7 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
-#include "cmd/train/restart_policy.h"
+#include "parallel/launch/restart_policy.h"
 #include "cmd/train/run_hosts.h"
 #include "cmd/train/train_options.h"
 
