@@ -13,6 +13,7 @@
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
 #include "cmd/prepared_data.h"
+#include "cmd/recipe/key_table.h"
 #include "cmd/recipe/source.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/report/run_log.h"
@@ -266,8 +267,10 @@ std::vector<std::string> SupervisedRun::ArgumentsOfRanks() const {
   }
   arguments.insert(arguments.end(), options_.overrides.begin(), options_.overrides.end());
   // Their environment is as any launcher's.
-  const bool kind_given = loaded_.places.contains("launch.kind");
-  arguments.push_back(StrCat(kind_given ? "" : "--derived=", "launch.kind=local"));
+  if (!loaded_.given->launch.kind) {
+    const std::string kind = WriteFlow(*RecipeKeys().Find("launch.kind")->write(recipe()));
+    arguments.push_back(StrCat("--derived=launch.kind=", kind));
+  }
   arguments.push_back(StrCat("--attempt=", attempt_));
   if (options_.resume) arguments.push_back(StrCat("--resume-from=", options_.resume->step));
   if (options_.verify) {

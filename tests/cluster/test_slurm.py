@@ -82,6 +82,19 @@ def await_steps(case, run, count, job_output=None):
         raise AssertionError(f"{error}\n{said}") from error
 
 
+def test_attempt(case):
+    """A job that was queued again three times makes the fourth attempt, whatever is known of the others."""
+    recipe = batch_recipe(case)
+    job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1", "SLURM_RESTART_COUNT": "3"}
+    for ranks in (1, 2):
+        done = case.run("train", recipe, f"output_dir={ranks}", f"parallel.data={ranks}", environment=job)
+        assert done.returncode == 0, done
+        assert {line["attempt"] for line in case.log(str(ranks))} == {4}
+    wrong = {**job, "SLURM_RESTART_COUNT": "some"}
+    done = case.run("train", recipe, "output_dir=3", environment=wrong)
+    assert done.returncode == 2 and "SLURM_RESTART_COUNT: found 'some'" in done.stderr, done
+
+
 def test_step(case):
     """Each task of a step is a rank: the curve of one rank, however they are spread."""
     recipe = batch_recipe(case)
