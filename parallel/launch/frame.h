@@ -32,6 +32,8 @@ class FrameReader {
   // The next frame; nothing where more must come first. An error where the stream is no frames: it is of no
   // use from there on.
   absl::StatusOr<std::optional<Frame>> Next();
+  // Whether there may be frames: not before kFramesBegin, where that is awaited.
+  bool begun() const { return !awaits_begin_; }
   // What came instead of frames: the end of it, as a person may read it.
   std::string Noise() const;
 

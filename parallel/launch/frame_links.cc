@@ -206,7 +206,8 @@ void FrameLinks::Step() {
       link.waiting = EncodeFrame({.kind = kAlive});
       link.said = now;
     }
-    if (!paused_ && !link.silent && now - link.heard >= options_.timeout) {
+    // Until it begins whoever makes the connection knows how long to wait.
+    if (!paused_ && !link.silent && link.reader.begun() && now - link.heard >= options_.timeout) {
       link.silent = true;
       Tell({.link = number, .kind = LinkEvent::Kind::kSilent});
     }
