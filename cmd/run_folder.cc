@@ -70,7 +70,8 @@ absl::Status RemoveCheckpoints(const fs::path& checkpoints) {
   for (const fs::path& entry : entries) {
     const std::string name = entry.filename().string();
     const bool whole = (StepOfName(name) || name.starts_with(kSuperseded)) && Exists(entry / kManifestName);
-    if (whole || IsUnfinished(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
+    if (whole) FTUNE_RETURN_IF_ERROR(RemoveCheckpoint(entry));
+    if (IsUnfinished(name)) FTUNE_RETURN_IF_ERROR(RemoveFolder(entry));
   }
   std::error_code error;
   fs::remove(checkpoints, error);

@@ -179,6 +179,13 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
 
 absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched) {
   FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, EnvironmentHere(loaded, launched));
+  return ResolveHere(loaded, launched, environment);
+}
+
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched,
+                         const Environment& environment) {
+  FTUNE_RETURN_IF_ERROR(CheckAvailable(loaded));
   if (loaded.recipe.launch.kind == LaunchKind::kEnv && !launched) {
     ErrorDetail detail = loaded.At("launch.kind");
     detail.found = "env, but no RANK in the environment";
@@ -198,7 +205,6 @@ absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironme
     detail.hint = "remove it, or start one task";
     return UsageError(std::move(detail));
   }
-  FTUNE_ASSIGN_OR_RETURN(const Environment environment, EnvironmentHere(loaded, launched));
   return Resolve(loaded, environment);
 }
 

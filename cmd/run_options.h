@@ -32,6 +32,8 @@ absl::StatusOr<LoadedRecipe> OpenRecipe(const std::string& path, const std::vect
 
 // The same of a recipe that was read.
 absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched);
+absl::Status ResolveHere(LoadedRecipe& loaded, const std::optional<RankEnvironment>& launched,
+                         const Environment& environment);
 // An error where the recipe's hosts cannot be read.
 absl::StatusOr<Environment> EnvironmentHere(const LoadedRecipe& loaded,
                                             const std::optional<RankEnvironment>& launched);

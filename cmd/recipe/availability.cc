@@ -31,7 +31,6 @@ std::vector<Limit> Limits() {
       {"log.tensorboard", {}, "read log.jsonl of the run"},
       {"log.hook", {}, "read log.jsonl of the run"},
       {"launch.device", {"auto", "cpu"}},
-      {"launch.min_hosts"},
   };
 }
 

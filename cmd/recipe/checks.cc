@@ -123,6 +123,12 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.launch.hostfile && !r.launch.hosts.empty(); },
        "given together with launch.hosts",
        "keep one"},
+      {{"launch.min_hosts", "launch.max_hosts"},
+       [](const Recipe& r) {
+         return r.launch.min_hosts && r.launch.max_hosts && *r.launch.min_hosts > *r.launch.max_hosts;
+       },
+       "it is more than launch.max_hosts",
+       "lower it, or raise launch.max_hosts"},
       {{"launch.include", "launch.hosts", "launch.hostfile"},
        [](const Recipe& r) { return r.launch.include && r.launch.hosts.empty() && !r.launch.hostfile; },
        "there are no hosts to choose from",

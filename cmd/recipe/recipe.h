@@ -293,6 +293,7 @@ struct LaunchSection {
   Auto<int64_t> threads;  // per rank
   int64_t max_restarts = 3;
   std::optional<int64_t> min_hosts;
+  std::optional<int64_t> max_hosts;
   double start_timeout = 30 * 60;  // seconds
   double step_timeout = 10 * 60;   // seconds
   double heartbeat_timeout = 30;   // seconds

@@ -193,19 +193,6 @@ void FitBatch(LoadedRecipe& loaded, int64_t data_ranks) {
   train.micro_batch_size = micro;
 }
 
-absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& find) {
-  FTUNE_ASSIGN_OR_RETURN(const Environment environment, find(loaded));
-  FitRanks(loaded, environment);
-  // The ranks of data, whatever the sizes of the batch.
-  LoadedRecipe trial = loaded;
-  trial.recipe.train.global_batch_size.reset();
-  trial.recipe.train.micro_batch_size.reset();
-  trial.recipe.train.gradient_accumulation_steps.reset();
-  FTUNE_RETURN_IF_ERROR(Resolve(trial, environment));
-  FitBatch(loaded, *trial.recipe.parallel.data);
-  return absl::OkStatus();
-}
-
 // Sections that one of the two recipes has and the other does not.
 std::vector<std::string> OnlyInOne(const Recipe& a, const Recipe& b) {
   std::vector<std::string> names;
@@ -220,6 +207,19 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 }  // namespace
+
+absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& find) {
+  FTUNE_ASSIGN_OR_RETURN(const Environment environment, find(loaded));
+  FitRanks(loaded, environment);
+  // The ranks of data, whatever the sizes of the batch.
+  LoadedRecipe trial = loaded;
+  trial.recipe.train.global_batch_size.reset();
+  trial.recipe.train.micro_batch_size.reset();
+  trial.recipe.train.gradient_accumulation_steps.reset();
+  FTUNE_RETURN_IF_ERROR(Resolve(trial, environment));
+  FitBatch(loaded, *trial.recipe.parallel.data);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<LoadedRecipe> LoadRunRecipe(std::string_view text, const std::string& file) {
   FTUNE_ASSIGN_OR_RETURN(const RunText run, ReadRunText(text, file));

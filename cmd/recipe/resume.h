@@ -31,6 +31,10 @@ absl::StatusOr<LoadedRecipe> TakeUpRecipe(std::string_view text, const std::stri
 // where a run may not change it.
 absl::Status FollowRun(LoadedRecipe& given, const LoadedRecipe& run, const EnvironmentFinder& environment);
 
+// The ranks of parallel.data, and the parts of the batch, where there are not the ranks that the recipe
+// names: the batch of all ranks stays.
+absl::Status FitToMesh(LoadedRecipe& loaded, const EnvironmentFinder& environment);
+
 // An error that has all keys whose values a run may not change and that are not those of `run`, the recipe
 // in `file`. Both are resolved. Keys `by_content` may say that the same content is elsewhere now: somebody
 // else checks what is there.

@@ -1,26 +1,20 @@
 #include "cmd/report/screen.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <utility>
 
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 
 namespace ftune {
 
 Screen::Screen(int descriptor, std::string elsewhere)
     : descriptor_(descriptor), elsewhere_(std::move(elsewhere)) {
-  // Signals are for the threads that wait for them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = QuietThread([this] { Run(); });
 }
 
 Screen::~Screen() {

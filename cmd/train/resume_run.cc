@@ -96,6 +96,17 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
                                   const std::optional<RankEnvironment>& launched) {
   const std::vector<std::string>& derived = options.orders.derived;
   if (launched && options.orders.recipe_of_first) return OpenAsFirstRank(*launched, derived);
+  const auto find_environment = [&](const LoadedRecipe& recipe) -> absl::StatusOr<Environment> {
+    FTUNE_ASSIGN_OR_RETURN(Environment environment, EnvironmentHere(recipe, launched));
+    if (!options.hosts) return environment;
+    environment.slots.clear();
+    for (const HostSlots& host : *options.hosts) environment.slots.push_back(host.slots);
+    return environment;
+  };
+  const auto resolve = [&](LoadedRecipe& loaded) -> absl::Status {
+    FTUNE_ASSIGN_OR_RETURN(const Environment environment, find_environment(loaded));
+    return ResolveHere(loaded, launched, environment);
+  };
   OpenedRecipe opened;
   RunPaths paths(options.run);
   if (options.run.empty()) {
@@ -106,23 +117,23 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
     }
     paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
     if (!options.resume_if_begun || !HasRun(paths)) {
-      FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
+      if (options.hosts) FTUNE_RETURN_IF_ERROR(FitToMesh(opened.loaded, find_environment));
+      FTUNE_RETURN_IF_ERROR(resolve(opened.loaded));
       return opened;
     }
   }
   if (launched && launched->rank != 0 && !Exists(paths.folder)) return OpenAsFirstRank(*launched, derived);
-  const auto environment = [&](const LoadedRecipe& recipe) { return EnvironmentHere(recipe, launched); };
   const std::string file = paths.recipe().string();
   FTUNE_ASSIGN_OR_RETURN(const std::string text, RecipeTextOf(paths));
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe run, LoadRunRecipe(text, file));
   FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
   if (options.run.empty()) {
-    FTUNE_RETURN_IF_ERROR(FollowRun(opened.loaded, run, environment));
+    FTUNE_RETURN_IF_ERROR(FollowRun(opened.loaded, run, find_environment));
   } else {
-    FTUNE_ASSIGN_OR_RETURN(opened.loaded, TakeUpRecipe(text, file, overrides, environment));
+    FTUNE_ASSIGN_OR_RETURN(opened.loaded, TakeUpRecipe(text, file, overrides, find_environment));
     FTUNE_RETURN_IF_ERROR(StayInFolder(opened.loaded, options.run));
   }
-  FTUNE_RETURN_IF_ERROR(ResolveHere(opened.loaded, launched));
+  FTUNE_RETURN_IF_ERROR(resolve(opened.loaded));
   FTUNE_RETURN_IF_ERROR(CheckMayResume(opened.loaded, run.recipe, file, KeysByContent(inputs)));
   FTUNE_RETURN_IF_ERROR(CheckInputsAreThere(opened.loaded));
   opened.goes_on = true;
@@ -198,12 +209,12 @@ absl::StatusOr<ResumePoint> ChoosePoint(RunFolder& folder, const LoadedRecipe& l
     FTUNE_ASSIGN_OR_RETURN(const std::vector<SharedInput> inputs, ReadInputs(paths.inputs()));
     FTUNE_RETURN_IF_ERROR(CheckOfRun(*choice.chosen, choice.manifest, loaded, FingerprintOfData(inputs)));
     point = ResumePointOf(paths, choice.chosen->step);
-    FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
     progress.Say(
         StrCat("attempt ", folder.attempt(), " goes on from step ", point.step, ": ", point.folder.string()));
   } else {
     progress.Say(StrCat("attempt ", folder.attempt(), " begins at step 0: the run has no checkpoint yet"));
   }
+  FTUNE_RETURN_IF_ERROR(FindInitInCheckpoint(loaded, paths, point));
   return point;
 }
 

@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/folder.h"
-#include "base/io_error.h"
 #include "base/strings.h"
 #include "base/timeline.h"
+#include "cmd/train/room_hint.h"
 
 namespace ftune {
 namespace {
@@ -77,6 +77,12 @@ bool RunCheckpoints::Wanted(int64_t step) {
 }
 
 absl::Status RunCheckpoints::Save(const TrainerState& state) {
+  FTUNE_RETURN_IF_ERROR(Begin(state));
+  Report().IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status RunCheckpoints::Begin(const TrainerState& state) {
   // What was asked for until now is had with this one: the ranks do not hear of a signal at the same step.
   const bool heard = AskedFor();
   const bool asked_for = std::exchange(asked_for_, false) || heard;
@@ -92,9 +98,7 @@ absl::Status RunCheckpoints::Save(const TrainerState& state) {
       return absl::OkStatus();
     }
   }
-  FTUNE_RETURN_IF_ERROR(saver_.Save(state));
-  Report().IgnoreError();
-  return absl::OkStatus();
+  return saver_.Save(state);
 }
 
 absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
@@ -102,19 +106,9 @@ absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
   saver_.Wait();
   Report().IgnoreError();  // of an earlier state
   if (saved_ == state.position.step) return absl::OkStatus();
-  FTUNE_RETURN_IF_ERROR(Save(state));
+  FTUNE_RETURN_IF_ERROR(Begin(state));
   saver_.Wait();
-  return WithRoomHint(Report());
-}
-
-absl::Status RunCheckpoints::WithRoomHint(const absl::Status& status) const {
-  if (!IsDiskFull(status)) return status;
-  ErrorDetail detail = *DetailOf(status);
-  const std::string run = options_.request.parent_path().string();
-  detail.hint = StrCat("free some space: `ftune checkpoint ls ", run,
-                       "` shows what checkpoints take, `ftune checkpoint rm ", run,
-                       " --step N` removes one, and a lower checkpoint.keep_last keeps fewer");
-  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
+  return WithRoomHint(Report(), options_.request.parent_path());
 }
 
 absl::Status RunCheckpoints::Report() {

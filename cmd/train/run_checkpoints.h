@@ -46,8 +46,8 @@ class RunCheckpoints final : public TrainCheckpoints {
  private:
   bool leads() const { return log_ != nullptr; }
   bool AskedFor();
-  // Of a full disk: how to have room for checkpoints.
-  absl::Status WithRoomHint(const absl::Status& status) const;
+  // Save, of which nothing is told yet, also where it has ended already.
+  absl::Status Begin(const TrainerState& state);
   // Tells of saves that have ended; the first error.
   absl::Status Report();
 

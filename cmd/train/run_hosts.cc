@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hub/repo.h"
+#include "base/monotonic_clock.h"
 #include "base/strings.h"
 #include "parallel/launch/agent_command.h"
 #include "parallel/launch/command_connector.h"
@@ -30,6 +33,8 @@ using Json = nlohmann::json;
 
 constexpr double kMostSkew = 5.0;  // seconds between two clocks
 constexpr absl::Duration kLongestConnect = absl::Seconds(30);
+constexpr int64_t kAllHosts = std::numeric_limits<int64_t>::max();
+constexpr absl::Duration kLook = absl::Seconds(10);  // between looks whether a missing host is back
 
 // Variables of the launcher that ranks on other hosts have too: those by which a user tells libraries
 // something.
@@ -89,11 +94,13 @@ std::vector<std::string> NamedPaths(const Recipe& recipe) {
 // What the agents tell goes to whoever watches the run; output to the ranks' files.
 class Watch final : public AgentsObserver {
  public:
-  Watch(RankOutput& output, RankObserver& observer) : output_(output), observer_(observer) {}
+  Watch(RankOutput& output, RankObserver& observer, std::function<void()> on_tick)
+      : output_(output), observer_(observer), on_tick_(std::move(on_tick)) {}
 
   void OnTick() override {
     output_.Take();
     observer_.OnTick();
+    on_tick_();
   }
   void OnStarted(int rank, pid_t pid) override {
     RankProcess process;
@@ -108,6 +115,7 @@ class Watch final : public AgentsObserver {
  private:
   RankOutput& output_;
   RankObserver& observer_;
+  std::function<void()> on_tick_;
 };
 
 }  // namespace
@@ -126,26 +134,29 @@ RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std
   std::vector<AgentCommand> commands;
   std::vector<std::string> names;
   for (int host = 0; host < std::ssize(slots_); ++host) {
+    if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
     const std::string& name = slots_[host].name;
     names.push_back(name);
     commands.push_back(local_[host] ? LocalAgent(program)
                        : slurm      ? SrunAgent(name, program)
                                     : SshAgent(name, program));
-    host_of_rank_.insert(host_of_rank_.end(), RanksOf(host), host);
   }
   agents_ = std::make_unique<Agents>(
       std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
       AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
 }
 
-int RunHosts::RanksOf(int host) const {
-  const int slots = slots_[host].slots;
-  return slots > 0 ? slots : static_cast<int>(*loaded_.recipe.launch.ranks_per_host);
-}
-
 std::vector<int> RunHosts::all() const {
   std::vector<int> hosts(slots_.size());
   std::iota(hosts.begin(), hosts.end(), 0);
+  return hosts;
+}
+
+std::vector<int> RunHosts::missing() const {
+  std::vector<int> hosts;
+  for (const int host : all()) {
+    if (!agents_->connected(host) && !unusable_.contains(host)) hosts.push_back(host);
+  }
   return hosts;
 }
 
@@ -157,65 +168,129 @@ absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& 
   std::vector<bool> local;
   for (const HostSlots& host : slots) local.push_back(IsThisHost(host.name));
   std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots), std::move(local)));
-  FTUNE_RETURN_IF_ERROR(hosts->Prepare(progress));
+  FTUNE_RETURN_IF_ERROR(hosts->Choose(hosts->ConnectAll(), progress));
   return hosts;
 }
 
-absl::Status RunHosts::Prepare(Progress& progress) {
-  std::vector<absl::Status> errors;
-  for (const HostFailure& failure : agents_->Connect(all())) errors.push_back(failure.why);
-  FTUNE_RETURN_IF_ERROR(Together(errors));
-  FTUNE_RETURN_IF_ERROR(CheckFacts(progress));
-  return CheckPaths();
-}
-
-absl::Status RunHosts::CheckFacts(Progress& progress) const {
+std::map<int, absl::Status> RunHosts::ConnectAll() {
+  std::map<int, absl::Status> wrong;
+  for (const HostFailure& failure : agents_->Connect(all())) wrong[failure.host] = failure.why;
   const std::string build = ProgramHash();
-  std::vector<absl::Status> errors;
   std::map<std::string, std::string> names;  // by identity
   for (const int host : all()) {
+    if (!agents_->connected(host)) continue;
     const agent::HostFacts& facts = agents_->facts(host);
     const std::string& name = agents_->name(host);
-    if (facts.build != build) {
-      errors.push_back(HostError(name, "its ftune is another build of the same version",
-                                 "copy the program to all hosts, or name it with launch.program"));
-    }
     const auto [other, is_new] = names.emplace(facts.identity, name);
-    if (!is_new) {
-      errors.push_back(HostError(name, StrCat("it is the same host as ", other->second),
-                                 "name each host once, with as many slots as it has ranks"));
-    }
-    const double skew = facts.skew;
-    if (std::abs(skew) > kMostSkew) {
-      progress.Say(absl::StrFormat("warning: the clock of host %s is %.0f s %s: times in logs will not agree",
-                                   name, std::abs(skew), skew > 0 ? "ahead" : "behind"));
+    if (facts.build != build) {
+      wrong[host] = HostError(name, "its ftune is another build of the same version",
+                              "copy the program to all hosts, or name it with launch.program");
+    } else if (!is_new) {
+      wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
+                              "name each host once, with as many slots as it has ranks");
     }
   }
-  return Together(errors);
+  CheckPaths(wrong);
+  return wrong;
 }
 
-absl::Status RunHosts::CheckPaths() {
-  const std::vector<int> hosts = all();
+void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
+  std::vector<int> hosts;
+  for (const int host : all()) {
+    if (!wrong.contains(host)) hosts.push_back(host);
+  }
   const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
       hosts, agent::kCheck, {{"paths", NamedPaths(loaded_.recipe)}, {"folder", fs::current_path().string()}});
-  std::vector<absl::Status> errors;
-  for (const int host : hosts) {
-    const absl::StatusOr<Json>& answer = answers[host];
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const absl::StatusOr<Json>& answer = answers[i];
     if (!answer.ok()) {
-      errors.push_back(answer.status());
+      wrong[hosts[i]] = answer.status();
       continue;
     }
-    const Json missing = answer->value("missing", Json::array());
-    if (missing.empty()) continue;
     std::vector<std::string> paths;
-    for (const Json& path : missing) paths.push_back(path.get<std::string>());
-    errors.push_back(
-        UserError(ExitCode::kData, {.key = StrCat("host ", agents_->name(host)),
+    for (const Json& path : answer->value("missing", Json::array())) paths.push_back(path.get<std::string>());
+    if (paths.empty()) continue;
+    wrong[hosts[i]] =
+        UserError(ExitCode::kData, {.key = StrCat("host ", agents_->name(hosts[i])),
                                     .message = StrCat("it does not have ", StrJoin(paths, ", ")),
-                                    .hint = "have model and data at the same place on all hosts, or "
-                                            "name a model of the hub"}));
+                                    .hint = "have model and data at the same place on all hosts, "
+                                            "or name a model of the hub"});
   }
-  return Together(errors);
+}
+
+absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress& progress) {
+  const LaunchSection& launch = loaded_.recipe.launch;
+  std::vector<int> usable;
+  std::vector<absl::Status> errors;
+  for (const int host : all()) {
+    const auto why = wrong.find(host);
+    if (why == wrong.end()) {
+      usable.push_back(host);
+    } else {
+      errors.push_back(why->second);
+      // What is wrong with a host that answers does not pass by itself.
+      if (agents_->connected(host)) unusable_.insert(host);
+      agents_->Disconnect(host);
+    }
+  }
+  const int64_t needed =
+      launch.min_hosts.value_or(std::min(std::ssize(slots_), launch.max_hosts.value_or(kAllHosts)));
+  if (std::ssize(usable) < needed || usable.empty()) return Together(errors);
+  for (const absl::Status& why : errors) {
+    progress.Say(StrCat("warning: the run does without a host: ", std::string(why.message())));
+  }
+  const int64_t most = launch.max_hosts.value_or(kAllHosts);
+  if (std::ssize(usable) > most) usable.resize(most);
+  chosen_ = std::move(usable);
+  host_of_rank_.clear();
+  for (const int host : chosen_) host_of_rank_.insert(host_of_rank_.end(), slots_[host].slots, host);
+  WarnOfClocks(progress);
+  return absl::OkStatus();
+}
+
+std::vector<HostSlots> RunHosts::hosts() const {
+  std::vector<HostSlots> hosts;
+  for (const int host : chosen_) hosts.push_back(slots_[host]);
+  return hosts;
+}
+
+void RunHosts::WarnOfClocks(Progress& progress) const {
+  for (const int host : chosen_) {
+    const double skew = agents_->facts(host).skew;
+    if (std::abs(skew) <= kMostSkew) continue;
+    progress.Say(absl::StrFormat("warning: the clock of host %s is %.0f s %s: times in logs will not agree",
+                                 agents_->name(host), std::abs(skew), skew > 0 ? "ahead" : "behind"));
+  }
+}
+
+void RunHosts::LookForMissing() {
+  const std::vector<int> gone = missing();
+  // A node that a job has lost does not come back to it.
+  if (loaded_.recipe.launch.kind == LaunchKind::kSlurm) return;
+  const bool full = std::ssize(chosen_) >= loaded_.recipe.launch.max_hosts.value_or(kAllHosts);
+  if (grows_ || full || (gone.empty() && !look_)) return;
+  if (look_) {
+    const std::optional<int> ended = look_->Wait(absl::ZeroDuration());
+    if (!ended) return;
+    look_.reset();
+    if (*ended != 0) return;
+    grows_ = true;
+    agents_->Pass(SIGTERM);  // they save, and the run goes on with more
+    return;
+  }
+  const absl::Duration now = MonotonicNow();
+  if (now - last_look_ < kLook) return;
+  last_look_ = now;
+  // One after another.
+  const auto next = std::upper_bound(gone.begin(), gone.end(), looked_at_);
+  looked_at_ = next == gone.end() ? gone.front() : *next;
+  absl::StatusOr<CommandProcess> look =
+      CommandProcess::Start({"ssh", "-T", "-oBatchMode=yes", "-oLogLevel=ERROR", "-oConnectTimeout=5", "--",
+                             slots_[looked_at_].name, "true"});
+  if (!look.ok()) return;
+  look->TakeInput();
+  look->TakeOutput();
+  look_.emplace(*std::move(look));
 }
 
 absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
@@ -231,17 +306,18 @@ absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
   fs::remove(probe, ignored);
   FTUNE_RETURN_IF_ERROR(answer.status());
   if (answer->value("sees_probe", false)) return absl::OkStatus();
-  return UsageError(
-      {.file = paths.folder.string(),
-       .key = "output_dir",
-       .message = StrCat("host ", agents_->name(0), ", where the first rank is, does not have this folder"),
-       .expected = "a folder on a disk that the two share",
-       .hint = "or call ftune on one of the hosts: the first rank is where it is called"});
+  return UsageError({.file = paths.folder.string(),
+                     .key = "output_dir",
+                     .message = StrCat("host ", agents_->name(chosen_.front()),
+                                       ", where the first rank is, does not have this folder"),
+                     .expected = "a folder on a disk that the two share",
+                     .hint = "or call ftune on one of the hosts: the first rank is where it is called"});
 }
 
 absl::Status RunHosts::Reconnect(Progress& progress) {
-  absl::SleepFor(agents_->UntilLostAreGone());
-  return Prepare(progress);
+  grows_ = false;
+  look_.reset();
+  return Choose(ConnectAll(), progress);
 }
 
 std::vector<std::string> RunHosts::StoreAddresses() const {
@@ -250,18 +326,19 @@ std::vector<std::string> RunHosts::StoreAddresses() const {
     const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
     if (!address.empty() && !known) addresses.push_back(address);
   };
-  add(agents_->facts(0).server_address);
+  const int first = chosen_.front();
+  add(agents_->facts(first).server_address);
   // Where this host is the first: what the others see it as.
-  for (const int host : all()) {
-    if (local_.front() && !local_[host]) add(agents_->facts(host).client_address);
+  for (const int host : chosen_) {
+    if (local_[first] && !local_[host]) add(agents_->facts(host).client_address);
   }
-  add(slots_.front().name.substr(slots_.front().name.find('@') + 1));
+  add(slots_[first].name.substr(slots_[first].name.find('@') + 1));
   return addresses;
 }
 
 absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) {
   RankCoordinates store = {.ranks = ranks(), .prefix = prefix};
-  const bool alone = slots_.size() == 1;
+  const bool alone = chosen_.size() == 1;
   const absl::StatusOr<Json> served =
       agents_
           ->Ask({0}, agent::kServe,
@@ -275,18 +352,18 @@ absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) 
   }
   absl::Status why;
   for (const std::string& address : StoreAddresses()) {
-    const std::vector<absl::StatusOr<Json>> answers =
-        agents_->Ask(all(), agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
+    const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
+        chosen_, agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
     const auto failed =
         std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.ok(); });
     if (failed == answers.end()) {
       store.address = address;
       return store;
     }
-    const int host = static_cast<int>(failed - answers.begin());
+    const int host = chosen_[failed - answers.begin()];
     why.Update(HostError(agents_->name(host),
-                         StrCat("it cannot reach host ", agents_->name(0), " at ", address, ", port ",
-                                store.port, ": ", std::string(failed->status().message())),
+                         StrCat("it cannot reach host ", agents_->name(chosen_.front()), " at ", address,
+                                ", port ", store.port, ": ", std::string(failed->status().message())),
                          "let the hosts of a run reach each other on all ports"));
   }
   return why;
@@ -294,7 +371,7 @@ absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) 
 
 HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at) const {
   HostRanks ranks = {.host = host};
-  at.local_ranks = RanksOf(host);
+  at.local_ranks = slots_[host].slots;
   const int64_t threads = order.threads_given
                               ? *loaded_.recipe.launch.threads
                               : std::max<int64_t>(1, agents_->facts(host).cores / at.local_ranks);
@@ -306,7 +383,7 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
     at.rank = first + at.local_rank;
     ranks.ranks.push_back(at.rank);
     std::vector<std::string> arguments = ArgumentsOf(order, threads);
-    if (host != 0 && order.goes_on) arguments.push_back("--recipe-of-first");
+    if (host != chosen_.front() && order.goes_on) arguments.push_back("--recipe-of-first");
     ranks.arguments.push_back(std::move(arguments));
     std::vector<std::string> environment = EnvironmentOf(at);
     environment.insert(environment.end(), forwarded.begin(), forwarded.end());
@@ -319,8 +396,8 @@ absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, Ta
                                                    RankOutput& output, RankObserver& observer) {
   FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
   std::vector<HostRanks> ranks;
-  for (const int host : all()) ranks.push_back(RanksOn(host, order, store));
-  Watch watch(output, observer);
+  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, store));
+  Watch watch(output, observer, [this] { LookForMissing(); });
   return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
 }
 

@@ -2,7 +2,10 @@
 // there, and the ranks themselves.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,14 +15,16 @@
 #include "cmd/run_folder.h"
 #include "cmd/train/rank_place.h"
 #include "parallel/launch/agents.h"
+#include "parallel/launch/command_process.h"
 #include "parallel/launch/host_list.h"
 
 namespace ftune {
 
 class RunHosts final : public RankPlace {
  public:
-  // All hosts must be there and be able to run the recipe; those that cannot are in the error. This host
-  // comes first where it is one of them. `loaded` outlives this.
+  // Of the hosts, which must be there and be able to run the recipe, launch.max_hosts at most have ranks.
+  // Those that are not there are in the error; or in a warning, where launch.min_hosts are. This host comes
+  // first where it is one of them. `loaded` outlives this.
   static absl::StatusOr<std::unique_ptr<RunHosts>> Connect(const LoadedRecipe& loaded,
                                                            std::vector<HostSlots> slots, Progress& progress);
 
@@ -29,31 +34,46 @@ class RunHosts final : public RankPlace {
   std::string HostOf(int rank) const override { return agents_->name(host_of_rank_[rank]); }
   int signal() const override { return agents_->signal(); }
 
-  // Connects again to what is lost. Waits until ranks on lost hosts must have ended.
+  // How long ranks on hosts that were lost may still run.
+  absl::Duration UntilLostAreGone() const { return agents_->UntilLostAreGone(); }
+  // Connects again to what is not there, and chooses anew.
   absl::Status Reconnect(Progress& progress);
+  // The hosts that have ranks, with their number; and whether it is all that the recipe names.
+  std::vector<HostSlots> hosts() const;
+  bool complete() const { return chosen_.size() == slots_.size(); }
+  // Whether the last ranks were told to save and end, since a host is back.
+  bool grows() const { return grows_; }
   // The first rank writes to the run's folder, so its host must have this one's.
   absl::Status CheckSeesFolder(const RunPaths& paths);
-  bool first_is_here() const { return local_.front(); }
+  bool first_is_here() const { return local_[chosen_.front()]; }
 
  private:
   RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local);
-  // Connects to all, and checks them.
-  absl::Status Prepare(Progress& progress);
-  absl::Status Check(Progress& progress);
-  absl::Status CheckFacts(Progress& progress) const;
-  absl::Status CheckPaths();
+  // Connects to all, and checks them: what is wrong with each of them that cannot be used.
+  std::map<int, absl::Status> ConnectAll();
+  void CheckPaths(std::map<int, absl::Status>& wrong);
+  absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
+  void WarnOfClocks(Progress& progress) const;
+  // Ends ranks where a host that is missing is back.
+  void LookForMissing();
   // Has the first host serve the store where all others reach it; → its address and port.
   absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
   std::vector<std::string> StoreAddresses() const;
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
   std::vector<int> all() const;
-  int RanksOf(int host) const;
+  std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
   std::vector<bool> local_;
   std::unique_ptr<Agents> agents_;
-  std::vector<int> host_of_rank_;
+  std::vector<int> chosen_;        // hosts that have ranks, in their order
+  std::vector<int> host_of_rank_;  // of those
+  std::set<int> unusable_;         // though they can be reached
+  bool grows_ = false;
+  absl::Duration last_look_;
+  int looked_at_ = -1;                  // last, of those that are missing
+  std::optional<CommandProcess> look_;  // whether a missing host is back
 };
 
 }  // namespace ftune

@@ -10,6 +10,7 @@
 #include "cmd/run_options.h"
 #include "cmd/save_result.h"
 #include "cmd/train/resume_run.h"
+#include "cmd/train/room_hint.h"
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/checkpoint/shared_reader.h"
@@ -47,11 +48,11 @@ absl::Status RunResults::RemoveAfter(int64_t step) {
 }
 
 absl::Status RunResults::Save(int64_t step) {
-  FTUNE_ASSIGN_OR_RETURN(
-      const std::filesystem::path saved,
-      SaveResult(of_.backend, of_.model, ToDType(*of_.recipe.precision.weights), of_.paths));
+  const absl::StatusOr<std::filesystem::path> saved =
+      SaveResult(of_.backend, of_.model, ToDType(*of_.recipe.precision.weights), of_.paths);
+  if (!saved.ok()) return WithRoomHint(saved.status(), of_.paths.folder);
   step_ = step;
-  if (log_ != nullptr) log_->Save(step, saved);
+  if (log_ != nullptr) log_->Save(step, *saved);
   return absl::OkStatus();
 }
 

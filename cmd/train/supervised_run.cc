@@ -30,6 +30,8 @@
 namespace ftune {
 namespace {
 
+constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
+
 // What becomes of the ranks while they run, for the screen and the files.
 class Watch final : public RankObserver {
  public:
@@ -119,6 +121,16 @@ absl::Status SupervisedRun::FindPlace() {
     FTUNE_ASSIGN_OR_RETURN(recipe_text_, ReadRecipeText(options_.recipe));
   }
   place_ = std::move(hosts);
+  return run_hosts_->complete() ? absl::OkStatus() : FitToHosts();
+}
+
+absl::Status SupervisedRun::FitToHosts() {
+  TrainOptions options = options_;
+  options.hosts = run_hosts_->hosts();
+  options.resume_if_begun |= options_.run.empty() && options_.resume.has_value();
+  FTUNE_ASSIGN_OR_RETURN(OpenedRecipe opened, OpenForTraining(options, std::nullopt));
+  loaded_ = std::move(opened.loaded);
+  ranks_ = ToMeshShape(recipe().parallel).ranks();
   return absl::OkStatus();
 }
 
@@ -169,8 +181,14 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
   signals_ = std::make_unique<TakenSignals>();
   while (true) {
     FTUNE_ASSIGN_OR_RETURN(Outcome outcome, RunAttempt());
-    if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
     FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, LastStepOf(paths_.log()));
+    const bool grows = run_hosts_ != nullptr && run_hosts_->grows() && outcome.result.ok();
+    if (grows && place_->signal() == 0) {
+      // No failure: the ranks have saved, to go on with more hosts.
+      FTUNE_RETURN_IF_ERROR(PrepareRestart(folder, "a host is back", step.value_or(0)));
+      continue;
+    }
+    if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
     const std::variant<absl::Duration, std::string> next = policy_.Next(step.value_or(0));
     if (const std::string* const why_not = std::get_if<std::string>(&next)) {
       if (recipe().launch.max_restarts > 0 && !options_.verify) {
@@ -178,8 +196,13 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
       }
       return std::move(outcome.result);
     }
-    if (!WaitToRestart(std::get<absl::Duration>(next))) return std::move(outcome.result);
-    const absl::Status prepared = PrepareRestart(folder, outcome, step.value_or(0));
+    absl::Duration wait = std::get<absl::Duration>(next);
+    if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
+    if (!WaitToRestart(wait)) return std::move(outcome.result);
+    const absl::Status prepared = PrepareRestart(
+        folder,
+        StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause),
+        step.value_or(0));
     if (!prepared.ok()) {
       progress_.Say(StrCat("the run cannot be started again: ", std::string(prepared.message())));
       return std::move(outcome.result);
@@ -199,16 +222,32 @@ bool SupervisedRun::WaitToRestart(absl::Duration wait) {
   return true;
 }
 
-absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const Outcome& outcome, int64_t failed_step) {
-  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->Reconnect(progress_));
+absl::Status SupervisedRun::FindHostsAgain() {
+  // A host that has been switched off and on needs its time.
+  const absl::Duration until = MonotonicNow() + absl::Seconds(recipe().launch.start_timeout);
+  absl::Duration wait = absl::Seconds(1);
+  while (true) {
+    const absl::Status found = run_hosts_->Reconnect(progress_);
+    if (found.ok()) return run_hosts_->CheckSeesFolder(paths_);
+    if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
+    progress_.Say(StrCat("waiting for hosts: ", std::string(found.message())));
+    if (!WaitToRestart(wait)) return found;
+    wait = std::min(2 * wait, kLongestWaitForHosts);
+  }
+}
+
+absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const std::string& cause, int64_t failed_step) {
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
   FTUNE_RETURN_IF_ERROR(folder.BeginAttempt());
   attempt_ = folder.attempt();
-  progress_.Say(
-      StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause));
-  if (!HasBegun()) return absl::OkStatus();  // and does so now
-  FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, std::nullopt, progress_));
+  progress_.Say(StrCat("attempt ", attempt_, ": ", cause));
+  if (HasBegun()) {
+    FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, std::nullopt, progress_));
+  }
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FitToHosts());
+  if (!options_.resume) return absl::OkStatus();
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<RunLog> log, RunLog::Open(paths_.log(), attempt_));
-  log->Restart(options_.resume->step, {{"failed_step", failed_step}, {"cause", outcome.cause}});
+  log->Restart(options_.resume->step, {{"failed_step", failed_step}, {"cause", cause}});
   return log->status();
 }
 
@@ -244,11 +283,20 @@ std::vector<std::string> SupervisedRun::ArgumentsOfRanks() const {
   return arguments;
 }
 
+std::vector<std::string> SupervisedRun::PartsOfBatch() const {
+  return {StrCat("parallel.data=", *recipe().parallel.data),
+          StrCat("train.micro_batch_size=", *recipe().train.micro_batch_size),
+          StrCat("train.gradient_accumulation_steps=", *recipe().train.gradient_accumulation_steps)};
+}
+
 AttemptOrder SupervisedRun::Order() const {
   AttemptOrder order = {.arguments = ArgumentsOfRanks(),
                         .threads_given = loaded_.places.contains("launch.threads"),
                         .goes_on = options_.resume.has_value(),
                         .folder = std::filesystem::current_path().string()};
+  if (run_hosts_ != nullptr && !run_hosts_->complete()) {
+    for (const std::string& part : PartsOfBatch()) order.arguments.push_back(StrCat("--derived=", part));
+  }
   // Other hosts need not have the recipe's file.
   if (run_hosts_ != nullptr && !recipe_text_.empty()) {
     order.input = recipe_text_;

@@ -18,7 +18,7 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
-#include "cmd/train/restart_policy.h"
+#include "parallel/launch/restart_policy.h"
 #include "cmd/train/run_hosts.h"
 #include "cmd/train/train_options.h"
 
@@ -46,6 +46,8 @@ class SupervisedRun {
   absl::StatusOr<ModelPlan> FindModel();
   absl::Status PrepareData(const ModelPlan& model_plan);
   absl::Status FindPlace();
+  // Resolves the recipe for the hosts that there are.
+  absl::Status FitToHosts();
   // Takes the run's folder, begun or gone on with.
   absl::StatusOr<RunFolder> TakeFolder();
   absl::StatusOr<CommandResult> RunAttempts(RunFolder& folder);
@@ -55,8 +57,12 @@ class SupervisedRun {
   // Whether it has written its recipe: then it can go on.
   bool HasBegun() const;
   // The run goes on from the newest checkpoint that is whole, or begins anew.
-  absl::Status PrepareRestart(RunFolder& folder, const Outcome& outcome, int64_t failed_step);
+  absl::Status PrepareRestart(RunFolder& folder, const std::string& cause, int64_t failed_step);
+  // Until enough are there, or launch.start_timeout has passed.
+  absl::Status FindHostsAgain();
   std::vector<std::string> ArgumentsOfRanks() const;
+  // As overrides, what follows from the number of ranks.
+  std::vector<std::string> PartsOfBatch() const;
   AttemptOrder Order() const;
   std::filesystem::path LogOf(int rank) const;
   Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cmd/run_options.h"
+#include "parallel/launch/host_list.h"
 
 namespace ftune {
 
@@ -47,6 +48,8 @@ struct TrainOptions {
   std::optional<int64_t> step;       // of `ftune resume`: the checkpoint to go on from
   std::optional<VerifyTask> verify;  // of `ftune verify`, which starts the ranks
   RankOrders orders;
+  // Those of the recipe's hosts that there are ranks on, with their number, where it is not all of them.
+  std::optional<std::vector<HostSlots>> hosts;
   // None: the run begins. Otherwise it is known once the run's folder is taken.
   std::optional<ResumePoint> resume;
 };

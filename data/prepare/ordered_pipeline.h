@@ -31,18 +31,16 @@ class OrderedPipeline {
       : build_(std::move(build)), consume_(std::move(consume)) {
     const unsigned wanted =
         threads > 0 ? static_cast<unsigned>(threads) : std::thread::hardware_concurrency();
-    for (unsigned i = 0; i < std::max(1u, wanted); ++i) workers_.emplace_back([this] { Work(); });
+    try {
+      for (unsigned i = 0; i < std::max(1u, wanted); ++i) workers_.emplace_back([this] { Work(); });
+    } catch (...) {  // the system has no thread for it: those that run end first
+      Stop();
+      throw;
+    }
   }
   OrderedPipeline(const OrderedPipeline&) = delete;
   OrderedPipeline& operator=(const OrderedPipeline&) = delete;
-  ~OrderedPipeline() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    job_came_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ~OrderedPipeline() { Stop(); }
 
   // Waits while too much is under way. The error of the first job that has one, from then on always.
   absl::Status Push(Job job) {
@@ -70,6 +68,15 @@ class OrderedPipeline {
     std::exception_ptr failure;  // out of memory, say
     bool done = false;
   };
+
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    job_came_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
 
   void Work() {
     for (;;) {

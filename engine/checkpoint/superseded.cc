@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<SupersededCheckpoint>> ListSuperseded(const fs::path&
   FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> folders, ListFolder(checkpoints));
   for (const fs::path& folder : folders) {
     std::optional<SupersededCheckpoint> one = Parse(folder);
-    if (one && Exists(folder / kManifestName)) found.push_back(*std::move(one));
+    std::error_code error;
+    if (one && fs::is_directory(folder, error)) found.push_back(*std::move(one));
   }
   std::sort(found.begin(), found.end(), [](const SupersededCheckpoint& a, const SupersededCheckpoint& b) {
     return std::tie(a.attempt, a.entry.step) < std::tie(b.attempt, b.entry.step);

@@ -16,7 +16,7 @@ struct SupersededCheckpoint {
   CheckpointEntry entry;
 };
 
-// Those that have a manifest, by attempt, then by step. None where there is no such folder.
+// Whole or not, by attempt, then by step. None where there is no such folder.
 absl::StatusOr<std::vector<SupersededCheckpoint>> ListSuperseded(const std::filesystem::path& checkpoints);
 
 // Sets the checkpoints after `step` aside, whole or not. Gives the steps, in order.

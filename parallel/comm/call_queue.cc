@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "base/quiet_thread.h"
+
 namespace ftune {
 
 CallQueue::CallQueue(std::function<absl::Status(const Call&)> run)
-    : run_(std::move(run)), thread_([this] { Work(); }) {}
+    : run_(std::move(run)), thread_(QuietThread([this] { Work(); })) {}
 
 CallQueue::~CallQueue() {
   {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "parallel/comm/gloo_watch.h"
 
@@ -52,7 +53,10 @@ class Mesh final : public gloo::Context {
   absl::Status Connect(const GlooOptions& options) {
     const absl::Time deadline = absl::Now() + options.timeout;
     gloo::transport::tcp::attr attr(options.address.c_str());
-    device_ = gloo::transport::tcp::CreateDevice(attr);
+    {
+      const SignalsBlocked for_its_thread;
+      device_ = gloo::transport::tcp::CreateDevice(attr);
+    }
     transportContext_ = device_->createContext(rank, size);
     setTimeout(Milliseconds(options.timeout));
     transportContext_->setTimeout(Milliseconds(options.timeout));
@@ -95,7 +99,7 @@ class Mesh final : public gloo::Context {
   class Observer {
    public:
     Observer(Mesh& mesh, const GlooOptions& options, absl::Time deadline)
-        : mesh_(mesh), options_(options), deadline_(deadline), thread_([this] { Run(); }) {}
+        : mesh_(mesh), options_(options), deadline_(deadline), thread_(QuietThread([this] { Run(); })) {}
     ~Observer() {
       {
         const std::lock_guard lock(mutex_);

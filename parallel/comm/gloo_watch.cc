@@ -1,13 +1,11 @@
 #include "parallel/comm/gloo_watch.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/status_text.h"
@@ -65,12 +63,7 @@ std::string GlooWatch::KeyOf(int rank) const { return StrCat(options_.prefix, "/
 absl::Status GlooWatch::Enter() { return options_.store->Set(KeyOf(options_.rank), std::string(1, kAlive)); }
 
 void GlooWatch::Start(std::function<void(const absl::Status&)> failed) {
-  // Signals are for the threads that were there before.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this, failed = std::move(failed)] { Run(failed); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = QuietThread([this, failed = std::move(failed)] { Run(failed); });
 }
 
 bool GlooWatch::ending() {

@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "parallel/comm/mismatch.h"
 #include "parallel/comm/status_text.h"
@@ -32,12 +33,7 @@ absl::StatusOr<std::shared_ptr<ShmHost>> ShmHost::Join(const ShmOptions& options
                      {.message = StrCat("cannot make an event descriptor: ", std::strerror(errno))});
   }
   std::shared_ptr<ShmHost> host(new ShmHost(options, std::move(sockets), std::move(wake)));
-  // Signals are for the threads that were there before.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  host->thread_ = std::thread([h = host.get()] { h->Listen(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  host->thread_ = QuietThread([h = host.get()] { h->Listen(); });
   return host;
 }
 

@@ -43,7 +43,7 @@ struct HostFacts {
   std::string name;      // as the host calls itself
   int cores = 0;
   double clock = 0.0;          // Unix seconds, when it says hello
-  double skew = 0.0;            // of that, to the launcher's: known to the launcher
+  double skew = 0.0;           // of that, to the launcher's: known to the launcher
   std::string client_address;  // the launcher's, as the host sees it; empty where it is no SSH connection
   std::string server_address;  // its own, likewise
 };

@@ -219,6 +219,7 @@ absl::StatusOr<std::vector<RankEnd>> Agents::Run(const std::vector<HostRanks>& r
                                      .supervisor = options};
     links_.Send(hosts_[on.host].link, {.kind = agent::kStart, .facts = agent::Encode(order), .bytes = input});
   }
+  course_ = &course;
   while (!course.left.empty()) {
     pollfd waits[] = {{.fd = links_.event_descriptor(), .events = POLLIN},
                       {.fd = signals.descriptor(), .events = POLLIN}};
@@ -228,6 +229,7 @@ absl::StatusOr<std::vector<RankEnd>> Agents::Run(const std::vector<HostRanks>& r
     GiveUp(course);
     observer.OnTick();
   }
+  course_ = nullptr;
   FTUNE_RETURN_IF_ERROR(course.failed);
   return std::move(course.ends);
 }
@@ -246,8 +248,12 @@ void Agents::TakeSignals(TakenSignals& signals, Course& course) {
       continue;
     }
     if (*signal != SIGUSR1) signal_ = *signal;
-    SendToAll(course, {.kind = agent::kSignal, .facts = {{"signal", *signal}}});
+    Pass(*signal);
   }
+}
+
+void Agents::Pass(int signal) {
+  SendToAll(*course_, {.kind = agent::kSignal, .facts = {{"signal", signal}}});
 }
 
 void Agents::StopAll(const Course& course) {

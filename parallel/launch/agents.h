@@ -83,6 +83,9 @@ class Agents {
                                            const std::string& input, const SupervisorOptions& options,
                                            TakenSignals& signals, AgentsObserver& observer);
 
+  // From within Run, by its observer: a signal for all ranks.
+  void Pass(int signal);
+
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
   // How long a rank may still run on a host that was lost: its agent ends it without a launcher.
@@ -124,6 +127,7 @@ class Agents {
   std::unique_ptr<HostConnector> connector_;
   AgentsOptions options_;
   FrameLinks links_;
+  Course* course_ = nullptr;  // while ranks run
   int signal_ = 0;
   std::optional<absl::Duration> lost_are_gone_;  // when, on MonotonicNow's clock
 };

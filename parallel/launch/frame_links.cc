@@ -2,17 +2,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/monotonic_clock.h"
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -49,12 +48,7 @@ FrameLinks::FrameLinks(const Options& options)
     : options_(options),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       events_ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  // Signals are for the threads that expect them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = QuietThread([this] { Run(); });
 }
 
 FrameLinks::~FrameLinks() {

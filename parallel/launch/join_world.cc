@@ -18,6 +18,7 @@
 #include "parallel/launch/random_token.h"
 #include "parallel/launch/tcp.h"
 #include "parallel/launch/tcp_store.h"
+#include "parallel/launch/tcp_store_protocol.h"
 #include "parallel/launch/tcp_store_server.h"
 
 namespace ftune {
@@ -52,7 +53,6 @@ constexpr absl::Duration kLinger = absl::Seconds(1);
 
 std::string KeyOf(int rank) { return StrCat("rank/", rank); }
 std::string MetKey(int rank) { return StrCat("met/", rank); }
-std::string FailedKey(int rank) { return StrCat("failed/", rank); }
 
 absl::Status DoesNotCome(int rank, absl::Duration waited) {
   return UserError(
@@ -260,26 +260,34 @@ void TellOthers(const RankEnvironment& environment, const absl::Status& why,
   constexpr absl::Duration kMoment = absl::Seconds(1), kPoll = absl::Milliseconds(20);
   if (environment.world_size == 1) return;
   const absl::Time begin = absl::Now();
-  const auto opened = OpenStore({.environment = environment, .start_timeout = kPatience});
+  bool said = false;
+  const auto say_once = [&] {
+    if (!std::exchange(said, true)) on_wait();
+  };
+  const auto open = [&](absl::Duration timeout) {
+    return OpenStore({.environment = environment, .start_timeout = timeout});
+  };
+  absl::StatusOr<std::shared_ptr<ServedStore>> opened = open(kMoment);
+  if (ExitCodeOf(opened.status()) == static_cast<int>(ExitCode::kTimeout)) {
+    say_once();
+    opened = open(kPatience - kMoment);
+  }
   if (!opened.ok()) return;
-  TcpStore& store = *(*opened)->client;
-  store.TellTrouble(DidNotStart(environment.rank, why));
-  store.Set(FailedKey(environment.rank), "").IgnoreError();
+  (*opened)->client->TellTrouble(DidNotStart(environment.rank, why));
   const TcpStoreServer* const server = (*opened)->server.get();
   if (server == nullptr) return;
+  // Those that came may have died since.
+  const auto came = [&](int rank) {
+    return server->Has(StrCat(environment.prefix, tcp_store::kPresent, rank));
+  };
   const auto all_came = [&] {
     for (int rank = 1; rank < environment.world_size; ++rank) {
-      const auto has = [&](const std::string& key) { return server->Has(StrCat(environment.prefix, key)); };
-      if (!has(KeyOf(rank)) && !has(FailedKey(rank))) return false;
+      if (!came(rank)) return false;
     }
     return true;
   };
-  bool said = false;
   while (!all_came() && absl::Now() - begin < kPatience) {
-    if (!said && absl::Now() - begin > kMoment) {
-      said = true;
-      on_wait();
-    }
+    if (absl::Now() - begin > kMoment) say_once();
     absl::SleepFor(kPoll);
   }
 }

@@ -36,8 +36,8 @@ absl::StatusOr<World> JoinWorld(const JoinOptions& options);
 absl::StatusOr<std::string> RecipeOfFirstRank(const JoinOptions& options);
 
 // For a rank that has failed before it could join: tells the others why, so that they need not wait for it.
-// Where it serves the store, it does so until all have come to hear it, for at most kPatience; `on_wait` is
-// called once where that takes longer than a moment.
+// Waits at most kPatience, for the store or, where it serves that itself, until all have come to hear it,
+// also those that have died since; `on_wait` is called once where that takes longer than a moment.
 void TellOthers(const RankEnvironment& environment, const absl::Status& why,
                 const std::function<void()>& on_wait);
 inline constexpr absl::Duration kPatience = absl::Seconds(10);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "parallel/launch/tcp_store_protocol.h"
 
@@ -84,12 +85,7 @@ class TcpStoreServer::Loop {
  public:
   Loop(Descriptor listener, Descriptor wake, std::string prefix)
       : listener_(std::move(listener)), wake_(std::move(wake)), prefix_(std::move(prefix)) {
-    // Signals are for the threads that wait for them.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    thread_ = std::thread([this] { Serve(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = QuietThread([this] { Serve(); });
   }
 
   ~Loop() {

@@ -158,9 +158,12 @@ class Cluster:
         return [process for process in self._all_processes(node)
                 if (process.name == name if name else process.name not in _DAEMONS)]
 
+    def is_on(self, node):
+        return self._find_init(node) is not None
+
     def left(self, name):
         """Processes of this name on all nodes that are on."""
-        return [process for node in self.nodes if self._find_init(node) for process in self.processes(node, name)]
+        return [process for node in self.nodes if self.is_on(node) for process in self.processes(node, name)]
 
     # Faults.
 

@@ -210,22 +210,64 @@ def test_disk_with_room_again(case):
 
 
 def test_result_without_checkpoint(case):
-    """Where there is no room for the last checkpoint there may be some for the result."""
+    """Where there is no room for the last checkpoint there may be some for the result; it is an error all the same."""
     begun(case)
     checkpoints = case.folder / "out" / "checkpoints"
     shutil.move(checkpoints, case.folder / "kept")
-    shutil.rmtree(case.folder / "out" / "model")
-    with small_disk(checkpoints, "16m"):
-        shutil.copytree(case.folder / "kept", checkpoints, dirs_exist_ok=True)
-        fill(checkpoints)
-        inodes = mount("-o", "remount,nr_inodes=64", checkpoints)
-        assert inodes.returncode == 0, inodes.stderr
-        done = resumed(case, code=4)
-        error = done.stderr.splitlines()[-1]
-        assert "No space left on device" in error and "`ftune checkpoint rm out --step N`" in error, done.stderr
-        assert "checkpoint.keep_last" in error and "training goes on" not in error, done.stderr
-        assert steps_of(case) == [2, 3, 4]
-    assert (case.folder / "out" / "model" / "model.safetensors").exists()
+    for writing in ("true", "false"):
+        shutil.rmtree(case.folder / "out" / "model")
+        with small_disk(checkpoints, "16m"):
+            shutil.copytree(case.folder / "kept", checkpoints, dirs_exist_ok=True)
+            fill(checkpoints)
+            inodes = mount("-o", "remount,nr_inodes=64", checkpoints)
+            assert inodes.returncode == 0, inodes.stderr
+            done = resumed(case, f"checkpoint.async={writing}", code=4)
+            error = done.stderr.splitlines()[-1]
+            assert "No space left on device" in error and "`ftune checkpoint rm out --step N`" in error, done.stderr
+            assert "checkpoint.keep_last" in error and "training goes on" not in error, done.stderr
+            assert steps_of(case) == [2, 3, 4]
+        assert (case.folder / "out" / "model" / "model.safetensors").exists()
+
+
+def test_result_without_room(case):
+    """The result of a full run, or the best one so far: the error says what to remove, and the checkpoint stays."""
+    name = recipe(case, "save_steps: 100, keep_last: 1")
+    text = (case.folder / name).read_text()
+    (case.folder / name).write_text(text.replace("sequence_len", "val_set_size: 4, sequence_len"))
+    good(case.run("train", name, "output_dir=roomy", "train.num_epochs=9"))
+    model = (case.folder / "roomy" / "model" / "model.safetensors").stat().st_size
+    one = sum(path.stat().st_size for path in folder_of(case, 3, "roomy").iterdir())
+    best = ["checkpoint.keep_best=true", "train.eval_steps=1", "train.early_stopping_patience=3"]
+    for options, size, kept in (([], one + model // 2, [3]), (best, model // 2, [])):
+        with small_disk(case.folder / "disk", size) as disk:
+            done = good(case.run("train", name, "output_dir=disk/out", "train.num_epochs=9", *options), 4)
+            error = done.stderr.splitlines()[-1]
+            assert "disk/out/.incomplete" in error and "No space left on device" in error, done.stderr
+            assert "`ftune checkpoint rm disk/out --step N`" in error and "checkpoint.keep_last" in error, done.stderr
+            assert steps_of(case, "disk/out") == kept, done.stderr
+            grow(disk, "64m")
+            good(case.run("resume", "disk/out"))
+            assert (disk / "out" / "model" / "model.safetensors").stat().st_size == model
+
+
+def test_removal_cut_off(case):
+    """A checkpoint loses its name before any of its files: what is left of it is never taken for one."""
+    for folder in ("step-00000004", "superseded-2-step-00000004"):
+        name = begun(case)
+        resumed(case, "--step", "2", steps=4)
+        checkpoints = case.folder / "out" / "checkpoints"
+        held, left = checkpoints / folder / "held", checkpoints / f".removing-{folder}" / "held"
+        held.mkdir()
+        assert mount("-t", "tmpfs", "tmpfs", held).returncode == 0  # cannot be removed
+        try:
+            done = good(case.run("train", name, "output_dir=out", "train.max_steps=2", "--force"), 4)
+        finally:
+            for path in (held, left):
+                subprocess.run(["umount", path], capture_output=True)
+        assert f".removing-{folder}" in done.stderr and left.exists() and not held.exists(), done.stderr
+        good(case.run("train", name, "output_dir=out", "train.max_steps=2", "--force"))
+        assert sorted(os.listdir(checkpoints)) == ["step-00000001", "step-00000002"], os.listdir(checkpoints)
+        shutil.rmtree(case.folder / "out")
 
 
 def test_read_only(case):
@@ -525,7 +567,7 @@ def test_stop_after(case):
 
 
 def main():
-    mounts = ("full_disk", "disk_with_room_again", "result_without_checkpoint", "read_only")
+    mounts = ("full_disk", "disk_with_room_again", "result_without_checkpoint", "result_without_room", "removal_cut_off", "read_only")
     with tempfile.TemporaryDirectory() as probe:
         allowed = mount("-t", "tmpfs", "tmpfs", probe).returncode == 0
         if allowed:

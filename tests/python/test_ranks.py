@@ -58,7 +58,7 @@ class Run:
         # What the ranks inherit, so that they are found among all processes.
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.process = subprocess.Popen(
-            [case.ftune, "train", *map(str, arguments), *ONCE, "output_dir=out"], cwd=case.folder, text=True,
+            [case.ftune, "train", str(arguments[0]), *ONCE, *map(str, arguments[1:]), "output_dir=out"], cwd=case.folder, text=True,
             stdout=subprocess.PIPE, stderr=stderr,
             process_group=0,  # as a shell would start it
             preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))),
@@ -270,7 +270,8 @@ def test_wrong_variables(case):
                               ("WORLD_SIZE", "0", "WORLD_SIZE"), ("WORLD_SIZE", "3", "data 2 = 2 ranks"),
                               ("LOCAL_RANK", "-1", "LOCAL_RANK"), ("MASTER_ADDR", "", "MASTER_ADDR"),
                               ("MASTER_PORT", "70000", "MASTER_PORT"), ("LOCAL_WORLD_SIZE", "3", "at most WORLD_SIZE")):
-        done = case.run("train", case.recipe(), "parallel.data=2", environment={**good, name: value})
+        # A rank that was to train would wait for others, to tell them.
+        done = case.run("train", case.recipe(), "parallel.data=2", "--dry-run", environment={**good, name: value})
         assert done.returncode == 2 and says in done.stderr and name in done.stderr, (name, value, done.stderr)
         assert done.stderr.count("error:") == 1, done.stderr
 
@@ -306,6 +307,41 @@ def wait_for_load(run, number):
     """Until the rank has opened the model."""
     maps = Path(f"/proc/{run.rank(number)}/maps")
     run.wait_for(lambda: "model.safetensors" in maps.read_text(), "model")
+
+
+def test_restarted(case):
+    """Ranks that were killed are started again, as often as is allowed, and the run comes to what it would have come to."""
+    steps, again = 1000, "launch.max_restarts=2"
+    arguments = [case.recipe(adapter=False), "parallel.data=2", f"train.max_steps={steps}", f"train.num_epochs={LONG}",
+                 "checkpoint.save_steps=10"]
+    Run(case, *arguments).end(0)
+    expected = (case.folder / "out" / "model" / "model.safetensors").read_bytes()
+    victims = random.Random(2)
+
+    def killed(times):
+        shutil.rmtree(case.folder / "out")
+        run = Run(case, *arguments, again)
+        for attempt in range(1, times + 1):
+            run.wait_for(lambda a=attempt: any(line["attempt"] == a and line["event"] == "save" for line in logged(case)), "save")
+            os.kill(run.rank(victims.choice([0, 1])), signal.SIGKILL)
+        return run
+
+    _, err = killed(2).end(0, ["restart 1 of 2: error: rank ", "restart 2 of 2: error: rank ", "attempt 3 goes on from step "])
+    assert (case.folder / "out" / "model" / "model.safetensors").read_bytes() == expected, err[-3000:]
+    restarts = [line for line in case.log() if line["event"] == "restart"]
+    assert [line["attempt"] for line in restarts] == [2, 3], restarts
+    assert all("was killed by signal 9 (SIGKILL)" in line["cause"] for line in restarts), restarts
+    killed(3).end(5, ["the run is not started again: after 2 restarts (launch.max_restarts)", "was killed by signal 9"])
+    # What is wrong with the data stays wrong.
+    (case.folder / "chats.jsonl").write_text("{")
+    shutil.rmtree(case.folder / "out")
+    _, err = Run(case, *arguments, again).end(4)
+    assert "started again" not in err, err
+
+
+def logged(case):
+    log = case.folder / "out" / "log.jsonl"
+    return [json.loads(line) for line in log.read_text().split("\n")[:-1]] if log.exists() else []
 
 
 def test_killed(case):

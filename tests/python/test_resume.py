@@ -219,17 +219,20 @@ def test_asked_for(case):
 
 def test_hangup(case):
     """A terminal that is closed stops a run as SIGTERM does, unless the run was told to outlive it."""
+    def started(handler, *options):
+        before = signal.signal(signal.SIGHUP, handler)
+        try:
+            return Started(case, *options)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
     for options in ([], TWO):
-        run = Started(case, *options)
+        run = started(signal.SIG_DFL, *options)
         run.wait_for_step(2)
         run.process.send_signal(signal.SIGHUP)
         code, _, said = run.end()
         assert code == 75 and "stopped by SIGHUP" in said and len(run.checkpoints()) == 1, (code, said)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        run = Started(case)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    run = started(signal.SIG_IGN)
     run.wait_for_step(2)
     run.process.send_signal(signal.SIGHUP)
     run.wait_for_step(20)

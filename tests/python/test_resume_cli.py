@@ -321,6 +321,14 @@ def test_rank_that_cannot_start(case):
     second = start_rank(case, 1, port, "resume", "nothing")
     ends = ends_of([first, second], timeout=20)
     assert [code for _, _, code in ends] == [2, 5] and why.format(0, "nothing") in ends[1][1], ends
+    # So does another one, while there is nobody to tell.
+    port = free_port()
+    second = start_rank(case, 1, port, "train", recipe, folder="elsewhere")
+    line = second.stderr.readline()
+    assert "this rank cannot start; it stays up to 10s to tell the others why" in line, line
+    first = start_rank(case, 0, port, "train", recipe)
+    ends = ends_of([first, second], timeout=20)
+    assert [code for _, _, code in ends] == [5, 2] and why.format(1, "recipe.yaml") in ends[0][1], ends
 
 
 def test_torn_log(case):
@@ -340,7 +348,8 @@ def test_torn_log(case):
 def test_left_overs(case):
     begun(case)
     out = case.folder / "out"
-    left = [out / ".recipe.yaml.tmp-1-0", out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002", out / "checkpoints" / ".removing-step-00000001"]
+    left = [out / ".recipe.yaml.tmp-1-0", out / ".incomplete-model", out / "checkpoints" / ".incomplete-step-00000002",
+            out / "checkpoints" / ".removing-step-00000001", out / "checkpoints" / ".removing-superseded-1-step-00000001"]
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "x").write_text("x")
@@ -399,6 +408,8 @@ def test_step(case):
     # Nothing that could not be loaded is a reason to set others aside.
     case.fails(2, "resume", "out", "--step", "2", "adapter.lora_r=8", says=["adapter.lora_r"])
     assert "step-00000004" in steps(case)
+    # One that is not whole is shown and removed like the others.
+    (case.folder / "out" / "checkpoints" / "superseded-2-step-00000003" / "manifest.json").unlink()
     done = good(case.run("checkpoint", "ls", "out"))
     assert "set aside" in done.stdout and "superseded-2-step-00000003" in done.stdout, done.stdout
     case.fails(2, "checkpoint", "rm", "out", "--superseded", "--step", "2", says=["--superseded", "--step"])

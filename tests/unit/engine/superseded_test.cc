@@ -50,14 +50,16 @@ TEST_CASE("what is set aside is listed by attempt, then by step") {
                            "superseded-9_step-00000003", "superseded-99999999999-step-00000003"}) {
     Make(temp.path(), name);
   }
+  WriteBytes(temp.path() / "superseded-9-step-00000005", "a file");
   const absl::StatusOr<std::vector<SupersededCheckpoint>> found = ListSuperseded(temp.path());
   REQUIRE(found.ok());
-  REQUIRE(found->size() == 3);
+  REQUIRE(found->size() == 4);
   CHECK((*found)[0].entry.folder.filename() == "superseded-9-step-00000003");
-  CHECK((*found)[1].entry.folder.filename() == "superseded-9-step-00000012");
-  CHECK((*found)[2].entry.folder.filename() == "superseded-10-step-00000002");
-  CHECK((*found)[2].attempt == 10);
-  CHECK((*found)[2].entry.step == 2);
+  CHECK((*found)[1].entry.folder.filename() == "superseded-9-step-00000004");
+  CHECK((*found)[2].entry.folder.filename() == "superseded-9-step-00000012");
+  CHECK((*found)[3].entry.folder.filename() == "superseded-10-step-00000002");
+  CHECK((*found)[3].attempt == 10);
+  CHECK((*found)[3].entry.step == 2);
   CHECK(ListSuperseded(temp.path() / "nothing")->empty());
 }
 

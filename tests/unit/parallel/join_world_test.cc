@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "parallel/launch/tcp.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
 #include "tests/unit/base/temp_folder.h"
@@ -81,6 +82,32 @@ TEST_CASE("joining: a rank that dies after it introduced itself is named at once
   ranks.Signal(2, SIGKILL);
   CHECK(ranks.Wait(0, absl::Seconds(20)) == 7);
   CHECK(ranks.Wait(1, absl::Seconds(20)) == 7);
+}
+
+TEST_CASE("joining: a rank that cannot start waits for those only that can still come") {
+  const auto free_port = [] {
+    const absl::StatusOr<TcpListener> any = ListenTcp("127.0.0.1", 0);
+    return any.ok() ? any->port : -1;
+  };
+  const int port = free_port();
+  REQUIRE(port > 0);
+  // Rank 1 comes and dies, rank 2 cannot start either.
+  RankProcesses ranks(3, [&](int rank) {
+    const RankEnvironment environment = {.rank = rank,
+                                         .world_size = 3,
+                                         .local_world_size = 3,
+                                         .address = "127.0.0.1",
+                                         .port = port,
+                                         .prefix = "p/"};
+    if (rank == 1) {
+      const auto store = TcpStore::Connect("127.0.0.1", port, "p/", absl::Seconds(20));
+      return store.ok() && (*store)->Enter(rank).ok() ? 7 : 1;
+    }
+    const absl::Time begin = absl::Now();
+    TellOthers(environment, absl::DataLossError("why"), [] {});
+    return absl::Now() - begin < kPatience / 2 ? 7 : 3;
+  });
+  for (int rank = 0; rank < 3; ++rank) CHECK(ranks.Wait(rank, absl::Seconds(20)) == 7);
 }
 
 }  // namespace

@@ -140,6 +140,7 @@ Recipe Full() {
               .threads = 3,
               .max_restarts = 0,
               .min_hosts = 1,
+              .max_hosts = 2,
               .start_timeout = 0.1,
               .step_timeout = 90061,
               .heartbeat_timeout = 1.5,

@@ -1,4 +1,4 @@
-#include "cmd/train/restart_policy.h"
+#include "parallel/launch/restart_policy.h"
 
 #include <algorithm>
 

@@ -1,0 +1,20 @@
+#include "cmd/train/room_hint.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/io_error.h"
+#include "base/strings.h"
+
+namespace ftune {
+
+absl::Status WithRoomHint(const absl::Status& status, const std::filesystem::path& run) {
+  if (!IsDiskFull(status)) return status;
+  ErrorDetail detail = *DetailOf(status);
+  detail.hint = StrCat("free some space: `ftune checkpoint ls ", run.string(),
+                       "` shows what checkpoints take, `ftune checkpoint rm ", run.string(),
+                       " --step N` removes one, and a lower checkpoint.keep_last keeps fewer");
+  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
+}
+
+}  // namespace ftune

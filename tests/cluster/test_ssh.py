@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""ftune on several hosts over SSH, without a shared disk: what it learns there is what one rank learns; what is wrong with a
+host is said before anything is started; a host that is lost is done without, and taken back. More faults: ssh_faults.py.
+"""
+
+import math
+import random
+import shutil
+from pathlib import Path
+
+import ssh_faults
+from cluster import Cluster
+from cluster_case import main
+
+CAUSES = ["a rank is killed (SIGKILL)", "an agent is killed", "a host is switched off and on", "the launcher is killed (SIGKILL)"]
+
+
+def hosts(case, count):
+    return Cluster(count, case.folder.with_name(f"{case.folder.name}-cluster"), tools=Path(case.ftune).parent / "tests",
+                   share=[case.folder.resolve()])
+
+
+def losses(lines):
+    return [line["loss"] for line in lines if line["event"] == "train"]
+
+
+def recipe(case, text=""):
+    case.recipe(text, adapter=False)
+    path = case.folder / "recipe.yaml"
+    path.write_text(path.read_text().replace("global_batch_size: 2, max_steps: 3", "global_batch_size: 12, max_steps: 6")
+                    .replace("sequence_len: 128", "sequence_len: 128, packing: false"))
+
+
+def test_curve(case):
+    """Two, three and four hosts of two ranks, by a list and by a host file; and where the same is called by its address."""
+    recipe(case)
+    done = case.run("train", "recipe.yaml", "output_dir=one")
+    assert done.returncode == 0, done.stderr
+    expected = losses(case.log("one"))
+    (case.folder / "hostfile").write_text("# four\nnode1 slots=2\nnode2 slots=1\nnode3 slots=2\n\nnode4 slots=1\n")
+    with hosts(case, 4) as cluster:
+        for words in (["launch.hosts=[node1, node2]", "launch.ranks_per_host=2"],
+                      ["launch.hosts=[node3, node1, root@node2]", "launch.ranks_per_host=2", "parallel.zero=3"],
+                      ["launch.hosts=[node1, node2, node3, node4]", "launch.ranks_per_host=2", "parallel.pipeline=2"],
+                      [f"launch.hosts=[{{host: node2, slots: 2}}, {cluster.address('node1')}]", "parallel.tensor=3"],
+                      ["launch.hostfile=hostfile"],
+                      ["launch.hostfile=hostfile", "launch.exclude=node3@node4"]):
+            cluster.run("node1", ["rm", "-rf", ssh_faults.OUT], check=True)
+            run = ssh_faults.HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={ssh_faults.OUT}", *words)
+            run.end(0)
+            ssh_faults.none_left(cluster)
+            ours = losses(run.log())
+            assert len(ours) == len(expected), (words, ours)
+            assert all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(ours, expected, strict=True)), (words, ours, expected)
+            for other in cluster.nodes[1:]:
+                assert not cluster.path(other, ssh_faults.OUT).exists(), other
+
+
+def test_faults(case):
+    """The cause is named, nothing is left running, and the weights are those of a run that nothing has disturbed."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}", flush=True)
+    faults = ssh_faults.Faults(case, random.Random(seed))
+    with faults.cluster() as cluster:
+        expected = faults.undisturbed(cluster)
+        for name in CAUSES:
+            print(f"{name}: {faults.one(cluster, name, expected)}", flush=True)
+
+
+def test_fewer_hosts(case):
+    """With min_hosts the run goes on with those that are left, on the same batches, and with all when they are back."""
+    faults = ssh_faults.Faults(case, random.Random(0))
+    with faults.cluster() as cluster:
+        run = faults.start(cluster, "launch.min_hosts=2", "train.max_steps=4000")
+        run.await_step(50)
+        cluster.poweroff("node2")
+        ssh_faults.wait_until(lambda: run.steps(attempt=2), "steps on two hosts", 120)
+        cluster.poweron("node2")
+        ssh_faults.wait_until(lambda: run.steps(attempt=3), "steps on three hosts again", 120)
+        run.process.send_signal(ssh_faults.signal.SIGTERM)
+        run.end(75)
+        ssh_faults.none_left(cluster)
+        starts = [line for line in run.log() if line["event"] == "start"]
+        assert [line["ranks"] for line in starts] == [6, 4, 6], starts
+        steps = {}
+        for line in run.log():
+            if line["event"] == "train":
+                # What a step was trained on does not depend on who was there.
+                assert steps.setdefault(line["step"], line["trained_tokens"]) == line["trained_tokens"], line
+        assert sorted(steps) == list(range(1, len(steps) + 1))
+
+
+def test_refused(case):
+    """One message that says which host, and what is wrong with it; nothing is started anywhere."""
+    recipe(case)
+    other = case.folder / "other-ftune"
+    shutil.copy(case.ftune, other)
+    with open(other, "ab") as program:
+        program.write(b"another build")
+    with hosts(case, 3) as cluster:
+        def refused(code, says, *words, user="root"):
+            done = cluster.run("node1", [case.ftune, "train", "recipe.yaml", "output_dir=/tmp/none", *words], user=user,
+                               cwd=case.folder.resolve(), environment={"XDG_CACHE_HOME": "/tmp/cache"})
+            errors = [line for line in done.stderr.splitlines() if "error:" in line]
+            assert done.returncode == code and len(errors) == 1, (done.returncode, done.stderr)
+            for part in says:
+                assert part in errors[0], (part, errors)
+            ssh_faults.wait_until(lambda: not [p for node in cluster.nodes for p in ssh_faults.ours(cluster, node)], "all gone")
+
+        two = ["launch.hosts=[node1, node2]"]
+        cluster.poweroff("node3")
+        refused(5, ["host node3", "ssh: connect"], "launch.hosts=[node1, node2, node3]", "launch.start_timeout=8s")
+        cluster.poweron("node3")
+        refused(5, ["host nowhere", "nowhere"], "launch.hosts=[node1, nowhere]")
+        refused(5, ["host node2", "another build"], *two, f"launch.program={other.resolve()}")
+        refused(5, ["host node2", "No such file"], *two, "launch.program=/opt/none/ftune")
+        refused(5, ["the same host as"], f"launch.hosts=[node2, {cluster.address('node2')}]")
+        refused(2, ["launch.hosts", "node2 twice"], "launch.hosts=[node2, node2]")
+        refused(2, ["launch.kind", "no hosts are named"], "launch.kind=ssh")
+        refused(2, ["missing-file"], "launch.hostfile=missing-file")
+        refused(2, ["output_dir", "host node2"], "launch.hosts=[node2, node3]")
+        cluster.run("node2", ["mkdir", "/tmp/away"], check=True)
+        cluster.run("node2", ["mv", "/etc/hostname", "/tmp/away"], check=True)
+        refused(4, ["host node2", "does not have", "/etc/hostname"], *two, "data.train=[{path: /etc/hostname, format: text}]")
+        # Nobody is there who could type a password, or accept a key.
+        cluster.run("node2", ["mv", "/root/.ssh/authorized_keys", "/tmp/away"], check=True)
+        refused(5, ["host node2", "Permission denied"], *two)
+        cluster.run("node2", ["mv", "/tmp/away/authorized_keys", "/root/.ssh"], check=True)
+        cluster.run("node1", ["sed", "-i", "s/^node2,.*/node2 ssh-ed25519 "
+                              "AAAAC3NzaC1lZDI1NTE5AAAAIBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB/", "/etc/ssh/ssh_known_hosts"],
+                    check=True)
+        refused(5, ["host node2", "Host key verification failed"], *two)
+
+
+if __name__ == "__main__":
+    main(globals(), __doc__)
