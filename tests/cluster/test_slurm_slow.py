@@ -84,7 +84,7 @@ def test_time_limit_of_srun(case):
 def test_node_failure(case):
     """A node that loses its power ends the ranks on the other; the job is queued again, and goes on when the node is back."""
     recipe = batch_recipe(case, "launch: {heartbeat_timeout: 5s}\ncheckpoint: {save_steps: 20}\n")
-    words = ["train.max_steps=2000", f"train.num_epochs={LONG}"]
+    words = ["train.max_steps=600", f"train.num_epochs={LONG}"]
     script = f"#!/bin/bash\nsrun --wait=0 --kill-on-bad-exit=0 {case.ftune} train {recipe} output_dir=out {' '.join(words)} --resume\n"
     with cluster_of(case, 3, slurm=True) as cluster:
         job = cluster.run("node1", ["sbatch", "--parsable", "--requeue", "--open-mode=append", "--output=job.out", "--nodes=2",
