@@ -9,6 +9,7 @@ from pathlib import Path
 from cluster_case import cluster_of, main, wait_until
 
 LONG = 100000  # steps: more than any test waits for
+ON_THE_WAY = {"PENDING", "CONFIGURING", "RUNNING", "SIGNALING", "COMPLETING", "REQUEUED"}  # states of a job
 
 
 def losses(case, run):
@@ -66,7 +67,7 @@ def submit(cluster, case, *words):
 def await_state(cluster, job, states, seconds=240):
     def reached():
         state = job_field(cluster, job, "JobState")
-        assert state in states or state in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), f"job {job}: {state}"
+        assert state in states | ON_THE_WAY, f"job {job}: {state}"
         return state in states
     wait_until(reached, f"job {job} is {states}", seconds)
 

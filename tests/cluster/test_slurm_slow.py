@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from cluster_case import cluster_of, main, wait_until
-from test_slurm import (LONG, await_state, await_steps, batch_recipe, check_losses, job_field, losses, start_now, submit)
+from test_slurm import (LONG, ON_THE_WAY, await_state, await_steps, batch_recipe, check_losses, job_field, losses, start_now, submit)
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -14,7 +14,7 @@ def finish(cluster, job, seconds=900):
     end = time.monotonic() + seconds
     starts = 0
     while (state := job_field(cluster, job, "JobState")) != "COMPLETED":
-        assert state in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), state
+        assert state in ON_THE_WAY, state
         assert time.monotonic() < end, f"job {job} is {state} after {seconds} s"
         if state == "PENDING":
             start_now(cluster, job)
