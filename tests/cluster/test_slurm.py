@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from cluster_case import cluster_of, main, wait_until
@@ -318,7 +319,9 @@ def test_cancel(case):
 
 
 def start_now(cluster, job):
-    """A job that was queued again waits two minutes if nobody asks for more."""
+    """A job that was queued again waits two minutes if nobody asks for less. Some seconds it needs: what its nodes still know
+    of its last start would end it."""
+    time.sleep(5)
     cluster.run("node1", ["scontrol", "update", f"JobId={job}", "StartTime=now"], check=True)
 
 
