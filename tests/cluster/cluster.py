@@ -170,6 +170,9 @@ class Cluster:
     def link(self, node, up):
         """Takes the cable out, or puts it in: silence, and the node itself sees it."""
         self._in_fabric("ip", "link", "set", self._port(node), "up" if up else "down")
+        if up:  # a kernel believes a while longer what it has learned of a host that it did not reach
+            for other in self.nodes:
+                self._in_fabric("ip", "-n", other, "neigh", "flush", "all")
 
     def cut(self, a, b, both=True):
         """Nothing goes from a to b any more, nor, if `both`, back; nobody is told. Undone by mend."""

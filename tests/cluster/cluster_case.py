@@ -11,9 +11,9 @@ from cluster import Cluster, unavailable
 
 
 def cluster_of(case, count, share=(), **options):
-    """A Cluster whose nodes share the test's folder."""
+    """A Cluster whose nodes share the test's folder, and that of the binary."""
     return Cluster(count, case.folder.with_name(f"{case.folder.name}-cluster"), tools=Path(case.ftune).parent / "tests",
-                   share=[case.folder.resolve(), *share], **options)
+                   share=[case.folder.resolve(), Path(case.ftune).parent, *share], **options)
 
 
 def wait_until(condition, what, seconds=60):
