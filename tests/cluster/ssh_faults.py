@@ -23,7 +23,6 @@ from cli_case import Case
 from cluster import Cluster, unavailable
 from cluster_case import wait_until
 
-STEPS, SAVES = 600, 40
 HOSTS = ["node1", "node2", "node3"]
 OUT = "/root/out"  # a folder of node1 alone
 
@@ -132,13 +131,13 @@ LAUNCHER = {
 
 
 class Faults:
-    def __init__(self, case, draw):
-        self.case, self.draw = case, draw
+    def __init__(self, case, draw, steps=600):
+        self.case, self.draw, self.steps = case, draw, steps
         case.recipe("launch: {hosts: [node1, node2, node3], ranks_per_host: 2, heartbeat_timeout: 3s}\n"
-                    f"checkpoint: {{save_steps: {SAVES}}}\n", adapter=False)
+                    f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
         path = case.folder / "recipe.yaml"
         text = path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
-                                        f"global_batch_size: 12, max_steps: {STEPS}, num_epochs: 100000")
+                                        f"global_batch_size: 12, max_steps: {steps}, num_epochs: 100000")
         path.write_text(text.replace("sequence_len: 128", "sequence_len: 128, packing: false"))
         self.times = {}
 
@@ -159,7 +158,7 @@ class Faults:
     def fail(self, cluster, name, expected):
         fault, causes = FAULTS[name]
         run = self.start(cluster)
-        step = self.draw.randrange(5, STEPS // 3)
+        step = self.draw.randrange(5, self.steps // 3)
         run.await_step(step)
         begun = time.time()
         fault(cluster, self.draw)
@@ -177,7 +176,7 @@ class Faults:
     def end_launcher(self, cluster, name, expected):
         number, code = LAUNCHER[name]
         run = self.start(cluster)
-        step = self.draw.randrange(5, STEPS // 3)
+        step = self.draw.randrange(5, self.steps // 3)
         run.await_step(step)
         begun = time.time()
         run.process.send_signal(number)

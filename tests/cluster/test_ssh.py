@@ -60,7 +60,7 @@ def test_faults(case):
     """The cause is named, nothing is left running, and the weights are those of a run that nothing has disturbed."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}", flush=True)
-    faults = ssh_faults.Faults(case, random.Random(seed))
+    faults = ssh_faults.Faults(case, random.Random(seed), steps=180)
     with faults.cluster() as cluster:
         expected = faults.undisturbed(cluster)
         for name in CAUSES:
