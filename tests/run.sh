@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs, builds and runs the tests through CTest. By their labels: `fast`; `slow`, minutes rather than seconds;
-# `full`, large grids.
+# `full`: large grids, and what waits for Slurm.
 set -euo pipefail
 
 usage() {

@@ -18,9 +18,9 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
-#include "parallel/launch/restart_policy.h"
 #include "cmd/train/run_hosts.h"
 #include "cmd/train/train_options.h"
+#include "parallel/launch/restart_policy.h"
 
 namespace ftune {
 

@@ -22,7 +22,9 @@ TEST_CASE("restarts come later and later, and not for ever") {
   CHECK(policy.restarts() == 8);
 }
 
-TEST_CASE("none where none is asked for") { CHECK(WhyNot(RestartPolicy(0).Next(0)) == "launch.max_restarts is 0"); }
+TEST_CASE("none where none is asked for") {
+  CHECK(WhyNot(RestartPolicy(0).Next(0)) == "launch.max_restarts is 0");
+}
 
 TEST_CASE("what fails again and again in one step is not started again") {
   RestartPolicy policy(100);
