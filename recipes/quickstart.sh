@@ -61,7 +61,7 @@ elif $again; then
 fi
 log="$run/log.jsonl"
 adapter="$run/adapter"
-merged="$run/merged"
+merged="$run-merged"
 # What a finished run was made from; written when training has ended, and only then.
 finished="$run/quickstart.sha256"
 made_from() { sha256sum "$recipe" "$train_data" "$eval_data"; }
