@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/strings.h"
@@ -14,6 +15,7 @@
 #include "cmd/run_folder.h"
 #include "cmd/stop_signal.h"
 #include "cmd/train/pipeline_plan.h"
+#include "cmd/train/rank_trace.h"
 #include "cmd/train/run_results.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_data.h"
@@ -22,6 +24,7 @@
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
+#include "parallel/launch/pulse_writer.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/slurm/scope.h"
 #include "parallel/mesh.h"
@@ -56,6 +59,10 @@ class RankRun {
   bool leads() const { return mesh_->rank() == 0; }
   const RunPaths& paths() const { return paths_; }
 
+  // Shows on a page, that of who has started this rank where there is one, what it does from here on.
+  absl::Status BeginPulse();
+  // A phase of the run, for as long as it lives.
+  TimeScope Phase(std::string_view name) { return TimeScope(&timeline_, kStepLane, name); }
   absl::Status JoinMesh();
   // The first rank of each host does it first, so that the others find what it has made.
   absl::Status InTurn(const std::function<absl::Status()>& work);
@@ -115,6 +122,8 @@ class RankRun {
   HubReporter hub_;
   RunPaths paths_;
   Timeline timeline_;
+  CallTimeline call_timeline_{timeline_};
+  std::unique_ptr<PulseWriter> pulse_;
   std::unique_ptr<Mesh> mesh_;
   bool own_files_ = false;  // ranks may have read other files than this one
   double timeout_ = 0.0;    // in force, seconds

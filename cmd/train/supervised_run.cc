@@ -26,41 +26,12 @@
 #include "cmd/train/train_checks.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
+#include "parallel/launch/host_identity.h"
 
 namespace ftune {
 namespace {
 
 constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
-
-// What becomes of the ranks while they run, for the screen and the files.
-class Watch final : public RankObserver {
- public:
-  Watch(const AttemptOrder& order, const RankPlace& place, Verbosity verbosity, RankOutput& output)
-      : order_(order), place_(place), verbosity_(verbosity), output_(output) {}
-
-  void OnTick() override {}
-  void OnStarted(int /*rank*/, const RankProcess& /*process*/) override {}
-  void OnStopped(int rank, pid_t pid) override { Say(rank, pid, "is stopped"); }
-  void OnContinued(int rank, pid_t pid) override { Say(rank, pid, "goes on"); }
-  void OnLost(const std::string& host, const std::string& why) override {
-    output_.Show(StrCat("host ", host, " is lost: ", why));
-  }
-
- private:
-  void Say(int rank, pid_t pid, std::string_view what) {
-    const std::string host = place_.HostOf(rank);
-    const std::string text =
-        StrCat("rank ", rank, " (pid ", pid, host.empty() ? "" : StrCat(" on ", host), ") ", what);
-    output_.File(rank, text);
-    if (verbosity_ == Verbosity::kQuiet) return;
-    output_.Show(StrCat(text, "; its log is ", order_.logs[rank].string()));
-  }
-
-  const AttemptOrder& order_;
-  const RankPlace& place_;
-  Verbosity verbosity_;
-  RankOutput& output_;
-};
 
 // Of a file; 0 where there is none.
 ino_t NumberOf(const std::filesystem::path& path) {
@@ -313,19 +284,61 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   Screen screen(STDERR_FILENO, StrCat("see ", LogOf(0).parent_path().string()));
   FTUNE_ASSIGN_OR_RETURN(RankOutput output,
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
-  Watch watch(order, *place_, verbosity_, output);
+  RankWatch watch(order, *place_, verbosity_, output, WatchOptions());
   FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
   output.TakeRest();
-  return OutcomeOf(ends, output);
+  if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
+    for (int rank = 0; rank < place_->ranks(); ++rank) {
+      if (watch.IsSlow(rank)) run_hosts_->StandBack(rank);
+    }
+  }
+  return OutcomeOf(ends, output, watch);
 }
 
-SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output) {
+RankWatch::Options SupervisedRun::WatchOptions() {
+  const LaunchSection& launch = recipe().launch;
+  const MeshShape shape = ToMeshShape(recipe().parallel);
+  RankWatch::Options options = {
+      .limits = {.in_steps = absl::Seconds(launch.hang_timeout.value_or(launch.step_timeout)),
+                 .elsewhere = absl::Seconds(launch.start_timeout)},
+      .on_straggler = [this](const Straggler& straggler) { OnStraggler(straggler); }};
+  // The ranks of a pipeline's stage do the same work.
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    options.work.push_back(shape.Coordinate(rank, MeshAxis::kPipeline));
+  }
+  return options;
+}
+
+void SupervisedRun::OnStraggler(const Straggler& straggler) {
+  const absl::StatusOr<std::unique_ptr<RunLog>> log = RunLog::Join(paths_.log(), attempt_);
+  if (!log.ok()) return;  // `ftune verify` keeps none
+  const std::string host = place_->HostOf(straggler.rank);
+  (*log)->Straggler(straggler.step, {{"rank", straggler.rank},
+                                     {"host", host.empty() ? HostName() : host},
+                                     {"factor", straggler.factor},
+                                     {"compute_seconds", straggler.compute_seconds},
+                                     {"median_seconds", straggler.median_seconds}});
+}
+
+SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error) const {
+  return {.result = error,
+          .may_pass = place_->signal() == 0 && MayPass(error),
+          .cause = std::string(error.message())};
+}
+
+SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output,
+                                                RankWatch& watch) {
   for (const RankEnd& end : ends) {
     if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);
     output.File(end.rank, !end.lost.empty() ? StrCat("host ", end.host, " is lost: ", end.lost)
                           : error           ? std::string(error->message())
                                             : DescribeEnd(end.wait_status));
+  }
+  if (const std::optional<Standstill>& all = watch.standstill()) {
+    const int shown = all->odd.value_or(0);
+    return FailedBy(ErrorOfStandstill(all->still, all->odd, place_->HostOf(shown), watch.pulses(),
+                                      LogOf(shown).string()));
   }
   if (const RankEnd* cause = FirstCause(ends)) {
     // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
@@ -334,9 +347,7 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
       return {.result = CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", 128 + signal}},
                                       .exit = 128 + signal}};
     }
-    const absl::Status error = ErrorOf(*cause, output);
-    return {
-        .result = error, .may_pass = signal == 0 && MayPass(error), .cause = std::string(error.message())};
+    return FailedBy(ErrorOf(*cause, output, watch));
   }
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
   std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
@@ -346,13 +357,22 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
                                                       .hint = StrCat("its log is ", LogOf(0).string())})};
 }
 
-absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output) {
+absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch) {
   const bool silent = !ReportedError(end) && !output.LastLines(end.rank).empty();
   if (silent && verbosity_ != Verbosity::kQuiet) {
     output.Show(StrCat("the last lines of rank ", end.rank, ":"));
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
-  return ErrorOfEnd(end, LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
+  const int at_fault = RankAtFault(end);
+  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], LogOf(end.rank).string(),
+                                  absl::Seconds(recipe().launch.heartbeat_timeout));
+  if (!MayPass(error)) return error;
+  std::vector<int> others;
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    if (rank != at_fault) others.push_back(rank);
+  }
+  watch.SayWaits(others);
+  return error;
 }
 
 }  // namespace ftune

@@ -18,6 +18,7 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
+#include "cmd/train/rank_watch.h"
 #include "cmd/train/run_hosts.h"
 #include "cmd/train/train_options.h"
 #include "parallel/launch/restart_policy.h"
@@ -65,8 +66,11 @@ class SupervisedRun {
   std::vector<std::string> PartsOfBatch() const;
   AttemptOrder Order() const;
   std::filesystem::path LogOf(int rank) const;
-  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output);
-  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
+  RankWatch::Options WatchOptions();
+  void OnStraggler(const Straggler& straggler);
+  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output, RankWatch& watch);
+  Outcome FailedBy(const absl::Status& error) const;
+  absl::Status ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch);
 
   TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
