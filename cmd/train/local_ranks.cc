@@ -67,7 +67,9 @@ absl::StatusOr<std::vector<RankEnd>> LocalRanks::Run(const AttemptOrder& order, 
   }
   Watch watch(ranks_, output, observer, *store, prefix);
   Supervisor supervisor(order.supervisor, signals, watch);
+  supervisor_ = &supervisor;
   absl::StatusOr<std::vector<RankEnd>> ends = supervisor.Run(commands);
+  supervisor_ = nullptr;
   signal_ = supervisor.signal();
   return ends;
 }

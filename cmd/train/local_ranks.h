@@ -13,6 +13,7 @@ class LocalRanks final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
+  void KillAll() override { supervisor_->KillAll(); }
   int ranks() const override { return ranks_; }
   std::string HostOf(int /*rank*/) const override { return ""; }
   int signal() const override { return signal_; }
@@ -21,6 +22,7 @@ class LocalRanks final : public RankPlace {
   int ranks_;
   int64_t threads_;  // of each
   int signal_ = 0;
+  Supervisor* supervisor_ = nullptr;  // while they run
 };
 
 }  // namespace ftune

@@ -83,8 +83,9 @@ class Agents {
                                            const std::string& input, const SupervisorOptions& options,
                                            TakenSignals& signals, AgentsObserver& observer);
 
-  // From within Run, by its observer: a signal for all ranks.
+  // From within Run, by its observer: a signal for all ranks; that all are killed at once.
   void Pass(int signal);
+  void KillAll();
 
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
