@@ -8,8 +8,8 @@
 
 namespace ftune {
 
-// The address of `symbol` in the library `file` beside the running program. It stays loaded. `user` in errors:
-// "downloads"; `advice`: what to do where the file is not there.
+// The address of `symbol` in the library `file` beside the running program. It stays loaded. `user` in
+// errors: "downloads"; `advice`: what to do where the file is not there.
 absl::StatusOr<void*> SiblingSymbol(const std::string& file, const char* symbol, const std::string& user,
                                     const std::string& advice);
 

@@ -33,10 +33,8 @@ absl::StatusOr<std::optional<int>> RankOf(const std::string& text) {
   if (text == "all") return std::optional<int>();
   int rank = 0;
   if (absl::SimpleAtoi(text, &rank) && rank >= 0) return std::optional<int>(rank);
-  return UsageError({.file = "command line",
-                     .key = "--rank",
-                     .found = text,
-                     .expected = "the number of a rank, or all"});
+  return UsageError(
+      {.file = "command line", .key = "--rank", .found = text, .expected = "the number of a rank, or all"});
 }
 
 absl::Status CheckAttempt(const RunPaths& paths, int attempt, std::optional<int> rank) {
@@ -59,8 +57,9 @@ absl::StatusOr<int> FirstAttempt(const RunPaths& paths, const LogsOptions& optio
   FTUNE_ASSIGN_OR_RETURN(const int last, LastAttemptWithLogs(paths));
   if (last > 0) return last;
   return UsageError({.file = paths.ranks().string(),
-                     .message = "this run has no logs of ranks: what a run of one rank says, it says where it "
-                                "was called",
+                     .message =
+                         "this run has no logs of ranks: what a run of one rank says, it says where it "
+                         "was called",
                      .hint = "its steps are in log.jsonl; see also `ftune status`"});
 }
 

@@ -47,8 +47,8 @@ bool HasRun(const RunPaths& paths);
 // An error that says what there is instead.
 absl::Status CheckHasRun(const RunPaths& paths);
 
-// Whether some process, on this host or another one, has the run's folder; false too where that cannot be told
-// (a shared disk without locks).
+// Whether some process, on this host or another one, has the run's folder; false too where that cannot be
+// told (a shared disk without locks).
 bool IsLocked(const RunPaths& paths);
 
 // A run's folder, taken for writing by this process for as long as it lives.

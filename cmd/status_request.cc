@@ -35,13 +35,14 @@ absl::StatusOr<RunStatus> RequestStatus(const std::string& server) {
   if (!answer.ok()) {
     return UsageError({.key = server,
                        .message = StrCat("no run can be asked there: ", answer.problem),
-                       .hint = "the address is that of log.metrics_port, which the run says at its start; a run "
-                               "that has ended is known by its folder alone"});
+                       .hint =
+                           "the address is that of log.metrics_port, which the run says at its start; a run "
+                           "that has ended is known by its folder alone"});
   }
   if (answer.head.status != kOk) {
-    return UsageError({.key = server,
-                       .message = StrCat("what answers there is no run of ftune (status ",
-                                         answer.head.status, ")")});
+    return UsageError(
+        {.key = server,
+         .message = StrCat("what answers there is no run of ftune (status ", answer.head.status, ")")});
   }
   return ParseRunStatus(answer.body, server);
 }

@@ -84,10 +84,10 @@ absl::StatusOr<CommandResult> StopRun(const StopOptions& options) {
   const bool saved = after->state == RunState::kDone || after->exit == kSaved;
   const bool nothing_to_save = after->figures.step == 0;
   if (options.save && !saved && !nothing_to_save) {
-    return UserError(ExitCode::kRankFailed,
-                     {.file = paths.folder.string(), .message = StrCat("the run has ended, but without a "
-                                                                       "checkpoint: ",
-                                                                       EndText(*after))});
+    return UserError(ExitCode::kRankFailed, {.file = paths.folder.string(),
+                                             .message = StrCat("the run has ended, but without a "
+                                                               "checkpoint: ",
+                                                               EndText(*after))});
   }
   return CommandResult{.json = ToJson(*after),
                        .text = StrCat(EndText(*after), "\nto go on: ftune resume ", options.run, "\n")};

@@ -21,10 +21,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpServer(const HttpServerOpti
     return UsageError({.message = StrCat(where, " is in use by another process"),
                        .hint = "choose another one, or 0: the system then chooses one"});
   }
-  return UsageError({.message = StrCat("cannot listen on ", where, ": ",
-                                       error == 0 ? "no address of this host has that name"
-                                                  : std::strerror(error)),
-                     .hint = "name an address of this host (0.0.0.0: all of them) and a port that may be used"});
+  return UsageError(
+      {.message = StrCat("cannot listen on ", where, ": ",
+                         error == 0 ? "no address of this host has that name" : std::strerror(error)),
+       .hint = "name an address of this host (0.0.0.0: all of them) and a port that may be used"});
 }
 
 }  // namespace ftune

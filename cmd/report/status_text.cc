@@ -12,9 +12,9 @@
 namespace ftune {
 namespace {
 
-constexpr double kLate = 15.0;     // seconds without a word that are worth telling
-constexpr double kStill = 5.0;     // of a rank
-constexpr int kMostRanks = 64;     // shown
+constexpr double kLate = 15.0;  // seconds without a word that are worth telling
+constexpr double kStill = 5.0;  // of a rank
+constexpr int kMostRanks = 64;  // shown
 constexpr size_t kLongestCall = 48;
 
 std::string Line(const char* name, const std::string& text) {
@@ -36,10 +36,10 @@ std::string Formatted(const char* name, const std::optional<double>& value, int 
 std::string StateLine(const RunStatus& status, double now) {
   std::string text(Name(status.state));
   if (status.state == RunState::kGone) {
-    text = StrCat("gone: its process", status.leader.pid > 0
-                                           ? StrCat(" (", status.leader.pid, " on ", status.leader.host, ")")
-                                           : "",
-                  " has ended without a word");
+    text =
+        StrCat("gone: its process",
+               status.leader.pid > 0 ? StrCat(" (", status.leader.pid, " on ", status.leader.host, ")") : "",
+               " has ended without a word");
     if (status.last_state) StrAppend(text, "; it was ", Name(*status.last_state));
   } else if (HasEnded(status.state)) {
     if (status.started > 0) StrAppend(text, " after ", HumanDuration(status.updated - status.started));
@@ -133,8 +133,8 @@ std::string DoingText(const Pulse& pulse) {
 }
 
 std::string RankTable(const std::vector<RankStatus>& ranks) {
-  const bool pulses = std::any_of(ranks.begin(), ranks.end(),
-                                  [](const RankStatus& rank) { return rank.pulse.has_value(); });
+  const bool pulses =
+      std::any_of(ranks.begin(), ranks.end(), [](const RankStatus& rank) { return rank.pulse.has_value(); });
   std::vector<Row> rows = {{"rank", "host", "pid", "state"}};
   if (pulses) {
     for (const char* name : {"step", "step s", "compute", "wait", "data", "memory", "doing"}) {
@@ -172,10 +172,10 @@ std::string HostTable(const std::vector<HostStatus>& hosts) {
 }  // namespace
 
 std::string StatusText(const RunStatus& status, double now) {
-  std::string text = StrCat(
-      Line("run", status.run), Line("state", StateLine(status, now)), Line("step", StepLine(status)),
-      Line("loss", LossLine(status.figures)), Line("speed", SpeedLine(status.figures)),
-      Line("saved", CheckpointLine(status.figures, now)));
+  std::string text =
+      StrCat(Line("run", status.run), Line("state", StateLine(status, now)), Line("step", StepLine(status)),
+             Line("loss", LossLine(status.figures)), Line("speed", SpeedLine(status.figures)),
+             Line("saved", CheckpointLine(status.figures, now)));
   if (!status.leader.metrics.empty() && !HasEnded(status.state)) {
     StrAppend(text, Line("metrics", StrCat("http://", status.leader.metrics, "/metrics")));
   }

@@ -15,14 +15,14 @@
 #include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "base/unix_clock.h"
-#include "cmd/watch/metrics_text.h"
 #include "cmd/stop_request.h"
+#include "cmd/watch/metrics_text.h"
 #include "parallel/launch/host_identity.h"
 
 namespace ftune {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(250);     // between looks at the log and for requests
+constexpr auto kLook = std::chrono::milliseconds(250);       // between looks at the log and for requests
 constexpr absl::Duration kBetweenWrites = absl::Seconds(1);  // unless the state changes
 constexpr int kEndedAtOnce = 128 + SIGTERM;
 

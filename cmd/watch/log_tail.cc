@@ -41,8 +41,7 @@ LogTail::News LogTail::Take() {
   std::string unread;  // from at_ on
   char bytes[1 << 16];
   while (true) {
-    const ssize_t count =
-        pread(file_.get(), bytes, sizeof(bytes), at_ + static_cast<off_t>(unread.size()));
+    const ssize_t count = pread(file_.get(), bytes, sizeof(bytes), at_ + static_cast<off_t>(unread.size()));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return news;
     unread.append(bytes, static_cast<size_t>(count));

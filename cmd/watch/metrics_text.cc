@@ -112,7 +112,8 @@ void AddRanks(const RunStatus& status, Text& text) {
   };
   text.Family("ftune_rank_up", "gauge", "1 for a rank that runs.");
   for (const RankStatus& rank : status.ranks) {
-    text.Sample({{"rank", StrCat(rank.rank)}, {"host", rank.host}}, rank.state == RankState::kRunning ? 1 : 0);
+    text.Sample({{"rank", StrCat(rank.rank)}, {"host", rank.host}},
+                rank.state == RankState::kRunning ? 1 : 0);
   }
   text.Family("ftune_rank_still_seconds", "gauge", "Since the rank has shown anything new.");
   each([&](const std::string& rank, const Pulse& pulse) {
@@ -125,9 +126,10 @@ void AddRanks(const RunStatus& status, Text& text) {
     text.Sample({{"rank", rank}, {"part", "wait"}}, pulse.wait_seconds);
     text.Sample({{"rank", rank}, {"part", "data"}}, pulse.data_wait_seconds);
   });
-  text.Family("ftune_memory_bytes", "gauge",
-              "Of the rank's process (resident); and of what ftune has allocated, at the last step's peak, on "
-              "the rank that needs most.");
+  text.Family(
+      "ftune_memory_bytes", "gauge",
+      "Of the rank's process (resident); and of what ftune has allocated, at the last step's peak, on "
+      "the rank that needs most.");
   each([&](const std::string& rank, const Pulse& pulse) {
     text.Sample({{"rank", rank}, {"kind", "resident"}}, static_cast<double>(pulse.resident_bytes));
   });

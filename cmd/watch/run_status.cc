@@ -192,12 +192,12 @@ class Writer {
 // Throws what nlohmann throws where a value is of another type.
 class Reader {
  public:
-  explicit Reader(const Json& object) : object_(object) {}
+  explicit Reader(const Json& object) : object_(object.get_ref<const Json::object_t&>()) {}
 
   template <class T>
   void operator()(const char* name, T& value) {
     const auto found = object_.find(name);
-    if (found != object_.end() && !found->is_null()) Decode(*found, value);
+    if (found != object_.end() && !found->second.is_null()) Decode(found->second, value);
   }
 
  private:
@@ -224,7 +224,7 @@ class Reader {
     }
   }
 
-  const Json& object_;
+  const Json::object_t& object_;
 };
 
 }  // namespace
@@ -248,7 +248,6 @@ absl::StatusOr<RunStatus> ParseRunStatus(const std::string& text, const std::str
   RunStatus status;
   try {
     const Json object = parsed;
-    if (!object.is_object()) return DataError({.file = source, .message = "this is no status of a run"});
     Reader fields(object);
     Fields(fields, status);
   } catch (const nlohmann::json::exception& error) {

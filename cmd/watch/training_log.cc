@@ -37,7 +37,7 @@ int64_t FirstOf(const std::pair<int64_t, int64_t>& entry) { return entry.first; 
 
 bool TrainingLog::Take() {
   const LogTail::News news = tail_.Take();
-  if (news.anew) known_ = {};
+  if (news.anew) known_ = Known();
   for (const Json& line : news.lines) Read(line);
   return news.anew || !news.lines.empty();
 }
