@@ -81,16 +81,18 @@ absl::StatusOr<CommandResult> StopRun(const StopOptions& options) {
   const absl::StatusOr<RunStatus> after = AwaitEnd(paths, absl::Seconds(*seconds));
   RemoveStopRequest(paths);  // which would stop the run when it goes on
   FTUNE_RETURN_IF_ERROR(after.status());
-  const bool saved = after->state == RunState::kDone || after->exit == kSaved;
-  const bool nothing_to_save = after->figures.step == 0;
-  if (options.save && !saved && !nothing_to_save) {
+  const TrainingFigures& figures = after->figures;
+  const int64_t kept = figures.checkpoint ? figures.checkpoint->step : 0;
+  const bool saved = after->state == RunState::kDone || after->exit == kSaved || kept == figures.step;
+  if (options.save && !saved) {
     return UserError(ExitCode::kRankFailed, {.file = paths.folder.string(),
                                              .message = StrCat("the run has ended, but without a "
                                                                "checkpoint: ",
                                                                EndText(*after))});
   }
-  return CommandResult{.json = ToJson(*after),
-                       .text = StrCat(EndText(*after), "\nto go on: ftune resume ", options.run, "\n")};
+  CommandResult result = {.json = ToJson(*after), .text = StrCat(EndText(*after), "\n")};
+  if (after->state != RunState::kDone) StrAppend(result.text, "to go on: ftune resume ", options.run, "\n");
+  return result;
 }
 
 }  // namespace

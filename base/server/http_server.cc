@@ -4,8 +4,12 @@
 
 #include <httplib.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -26,6 +30,24 @@ bool IsKnown(const std::string& address) {
   if (getaddrinfo(address.c_str(), nullptr, &hints, &found) != 0) return false;
   freeaddrinfo(found);
   return true;
+}
+
+// Whoever sends his question a byte at a time is not waited for. The library does not say which connections
+// it has: they are those of this process that have the server's port.
+void ShutConnections(int port) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator fd("/proc/self/fd", error), end; !error && fd != end;
+       fd.increment(error)) {
+    const int number = std::atoi(fd->path().filename().c_str());
+    sockaddr_storage local = {};
+    socklen_t size = sizeof(local);
+    if (getsockname(number, reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    const bool v6 = local.ss_family == AF_INET6;
+    if (!v6 && local.ss_family != AF_INET) continue;
+    const in_port_t its_port = v6 ? reinterpret_cast<sockaddr_in6*>(&local)->sin6_port
+                                  : reinterpret_cast<sockaddr_in*>(&local)->sin_port;
+    if (ntohs(its_port) == port) shutdown(number, SHUT_RDWR);
+  }
 }
 
 class PageServer final : public HttpServer {
@@ -52,6 +74,7 @@ class PageServer final : public HttpServer {
   ~PageServer() override {
     if (!thread_.joinable()) return;
     server_.stop();
+    ShutConnections(port_);
     thread_.join();
   }
 
