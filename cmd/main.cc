@@ -71,6 +71,9 @@ int main(int argc, char** argv) {
   ftune::AddVerify(app, invocation);
   ftune::AddPlan(app, invocation);
   ftune::AddRecipe(app, invocation);
+  ftune::AddStatus(app, invocation);
+  ftune::AddLogs(app, invocation);
+  ftune::AddStop(app, invocation);
   ftune::AddAgent(app, invocation);
 
   if (const absl::Status known = ftune::CheckCommand(app, argc, argv); !known.ok()) {

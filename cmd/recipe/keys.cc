@@ -507,7 +507,12 @@ void AddLog(KeyTable& table) {
                  "A command that is fed the lines of log.jsonl."),
        MakeField("trace_step", &S::trace_step, NullOr(IntType(1)),
                  "A step whose timeline is written, of all ranks: trace.json, for Chrome's trace viewer or "
-                 "Perfetto.")});
+                 "Perfetto."),
+       MakeField("metrics_port", &S::metrics_port, NullOr(IntType(0, 65535)),
+                 "Serve pages for Prometheus on this port while the run lasts: /metrics, and /status. 0: one "
+                 "that the system chooses."),
+       MakeField("metrics_address", &S::metrics_address, TextType("a name or an address of this host"),
+                 "Where metrics_port is. 0.0.0.0: on all addresses of the host, for all who can reach it.")});
 }
 
 Type<std::vector<Host>> Hosts() {

@@ -265,6 +265,8 @@ struct LogSection {
   bool tensorboard = false;
   std::optional<std::string> hook;
   std::optional<int64_t> trace_step;
+  std::optional<int64_t> metrics_port;
+  std::string metrics_address = "127.0.0.1";
 
   bool operator==(const LogSection&) const = default;
 };

@@ -31,6 +31,7 @@ class RunHosts final : public RankPlace {
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
   void EndRanks() override { agents_->EndAll(); }
+  void KillAll() override { agents_->KillAll(); }
   int ranks() const override { return static_cast<int>(host_of_rank_.size()); }
   std::string HostOf(int rank) const override { return agents_->name(host_of_rank_[rank]); }
   int signal() const override { return agents_->signal(); }
