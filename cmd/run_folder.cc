@@ -29,8 +29,9 @@ namespace fs = std::filesystem;
 
 // What a run writes; nothing else in its folder is ever removed.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(),  paths.inputs(), paths.log(),        paths.dropped(),     paths.trace(),
-          paths.adapter(), paths.model(),  paths.incomplete(), paths.save_request()};
+  return {paths.recipe(),   paths.inputs(),     paths.log(),         paths.tensorboard(),
+          paths.hook_log(), paths.dropped(),    paths.trace(),       paths.adapter(),
+          paths.model(),    paths.incomplete(), paths.save_request()};
 }
 
 // A log that is empty is that of a run that was cut off before it began.
