@@ -67,6 +67,8 @@ class Network {
   virtual ~Network() = default;
   virtual std::unique_ptr<HttpConnection> Connect(const ServerOptions& options) = 0;
   virtual std::unique_ptr<Digest> NewDigest(DigestKind kind) = 0;
+  // Of the libraries: "libcurl/7.88.1 OpenSSL/3.0.15 …".
+  virtual std::string Version() const = 0;
 };
 
 // What the library exports, by the name kNetworkSymbol.

@@ -22,6 +22,7 @@ class CurlNetwork final : public Network {
   std::unique_ptr<Digest> NewDigest(DigestKind kind) override {
     return std::make_unique<EvpDigest>(kind == DigestKind::kSha1 ? EVP_sha1() : EVP_sha256());
   }
+  std::string Version() const override { return curl_version(); }
 };
 
 }  // namespace

@@ -15,6 +15,11 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
+<<<<<<< HEAD
+=======
+#include "cmd/train/log_sinks.h"
+#include "cmd/train/rank_trace.h"
+>>>>>>> w-events
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
@@ -285,7 +290,7 @@ absl::Status RankRun::BeginLog() {
   if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
   // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
   FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
-  return absl::OkStatus();
+  return AddLogSinks(recipe().log, *folder_, progress_, *log_);
 }
 
 absl::Status RankRun::CheckStepsLeft() const {

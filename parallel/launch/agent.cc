@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <filesystem>
@@ -25,6 +27,7 @@
 #include "parallel/launch/frame_links.h"
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
+#include "parallel/launch/link_probe.h"
 #include "parallel/launch/program_hash.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/tcp_store.h"
@@ -139,7 +142,10 @@ class Agent final : public SupervisorObserver {
   absl::StatusOr<Json> Check(const Json& facts) const;
   absl::StatusOr<Json> ServeStore(const Json& facts);
   static absl::StatusOr<Json> Reach(const Json& facts);
+  absl::StatusOr<Json> Listen(const Json& facts);
+  static absl::StatusOr<Json> Measure(const Json& facts);
   absl::StatusOr<Json> Start(const Frame& frame);
+  absl::StatusOr<Json> AnswerTo(const Frame& question);
   absl::Status RunRanks();
   void LookWhetherAllHaveMet();
 
@@ -149,6 +155,7 @@ class Agent final : public SupervisorObserver {
   int link_ = 0;
   std::deque<LinkEvent> events_;  // not looked at yet
   bool launcher_gone_ = false;
+  std::unique_ptr<LinkProbeServer> link_probe_;
   std::unique_ptr<TcpStoreServer> store_;
   std::string store_prefix_;
   int store_ranks_ = 0;
@@ -194,6 +201,21 @@ absl::StatusOr<Json> Agent::Reach(const Json& facts) {
   return Json{{"own_address", store->OwnAddress()}};
 }
 
+absl::StatusOr<Json> Agent::Listen(const Json& facts) {
+  link_probe_.reset();
+  FTUNE_ASSIGN_OR_RETURN(link_probe_, LinkProbeServer::Start(facts.at("token").get<std::string>()));
+  return Json{{"port", link_probe_->port()}};
+}
+
+absl::StatusOr<Json> Agent::Measure(const Json& facts) {
+  FTUNE_ASSIGN_OR_RETURN(const LinkSpeed speed,
+                         MeasureLink(facts.at("addresses").get<std::vector<std::string>>(),
+                                     facts.at("port").get<int>(), facts.at("token").get<std::string>()));
+  return Json{{"round_trip", absl::ToDoubleSeconds(speed.round_trip)},
+              {"sent", speed.sent_per_second},
+              {"received", speed.received_per_second}};
+}
+
 absl::StatusOr<Json> Agent::Start(const Frame& frame) {
   FTUNE_ASSIGN_OR_RETURN(order_, agent::DecodeStartOrder(frame.facts));
   input_ = frame.bytes;
@@ -213,20 +235,26 @@ void Agent::Take(const LinkEvent& event) {
     launcher_gone_ = true;
     return;
   }
-  const Frame& frame = event.frame;
-  const auto answer = [&]() -> absl::StatusOr<Json> {
-    try {
-      if (frame.kind == agent::kCheck) return Check(frame.facts);
-      if (frame.kind == agent::kServe) return ServeStore(frame.facts);
-      if (frame.kind == agent::kReach) return Reach(frame.facts);
-      return Start(frame);
-    } catch (const Json::exception& error) {
-      return UserError(ExitCode::kRankFailed,
-                       {.message = StrCat("the launcher is another version: ", error.what())});
-    }
-  };
-  for (const char* kind : {agent::kCheck, agent::kServe, agent::kReach, agent::kStart}) {
-    if (frame.kind == kind) Answer(answer());
+  constexpr std::array kQuestions = {agent::kCheck,   agent::kServe,  agent::kReach,  agent::kStart,
+                                     agent::kExamine, agent::kListen, agent::kMeasure};
+  const bool asks = std::any_of(kQuestions.begin(), kQuestions.end(),
+                                [&](const char* kind) { return event.frame.kind == kind; });
+  if (asks) Answer(AnswerTo(event.frame));
+}
+
+absl::StatusOr<Json> Agent::AnswerTo(const Frame& question) {
+  const std::string& kind = question.kind;
+  try {
+    if (kind == agent::kCheck) return Check(question.facts);
+    if (kind == agent::kServe) return ServeStore(question.facts);
+    if (kind == agent::kReach) return Reach(question.facts);
+    if (kind == agent::kExamine) return options_.examine(question.facts);
+    if (kind == agent::kListen) return Listen(question.facts);
+    if (kind == agent::kMeasure) return Measure(question.facts);
+    return Start(question);
+  } catch (const Json::exception& error) {
+    return UserError(ExitCode::kRankFailed,
+                     {.message = StrCat("the launcher is another version: ", error.what())});
   }
 }
 
