@@ -40,7 +40,7 @@ Check CheckProgramOnPath(const std::string& name, const std::vector<std::string>
 Check CheckGloo() { return Found("gloo", GlooVersion()); }
 
 Check CheckNetworkLibrary(bool needed) {
-  const absl::StatusOr<Network*> network = LoadNetwork();
+  const absl::StatusOr<Network*> network = LoadNetwork("downloads", "do without them");
   if (network.ok()) return Found("downloads", (*network)->Version());
   return Missing("downloads", needed, std::string(network.status().message()), "models and data of the hub");
 }

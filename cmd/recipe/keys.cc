@@ -549,6 +549,10 @@ void AddLaunch(KeyTable& table) {
                  "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
+       MakeField(
+           "tls", &S::tls, BoolType(),
+           "Encrypt the rendezvous of ranks on several hosts, with a certificate made for the run. What "
+           "they exchange in training is not encrypted."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "

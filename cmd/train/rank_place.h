@@ -61,6 +61,7 @@ struct RankCoordinates {
   std::string address;  // of the store, and its port
   int port = 0;
   std::string prefix;
+  std::string host_address;  // see RankEnvironment
 };
 std::vector<std::string> EnvironmentOf(const RankCoordinates& coordinates);
 

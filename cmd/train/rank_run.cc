@@ -15,11 +15,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
-<<<<<<< HEAD
-=======
 #include "cmd/train/log_sinks.h"
-#include "cmd/train/rank_trace.h"
->>>>>>> w-events
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
@@ -281,6 +277,7 @@ void RankRun::BeginWatch() {
   if (!watch_) return;
   const std::string host = HostName();
   const int rank = mesh_->rank();
+  watch_->set_look([this] { return pulse_->Look(); });
   watch_->Begin(folder_->attempt(), /*goes_on=*/options_.resume.has_value());
   watch_->BeginAttempt(folder_->attempt(), {{.name = host, .ranks = {rank}}},
                        {{.rank = rank, .host = host, .pid = getpid()}});

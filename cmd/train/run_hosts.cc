@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr char kLoopback[] = "127.0.0.1";
 constexpr int64_t kAllHosts = std::numeric_limits<int64_t>::max();
 constexpr absl::Duration kLook = absl::Seconds(10);  // between looks whether a missing host is back
 
@@ -265,7 +266,7 @@ absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
   const absl::StatusOr<Json> answer =
       agents_
-          ->Ask({0}, agent::kCheck,
+          ->Ask({chosen_.front()}, agent::kCheck,
                 {{"paths", Json::array()}, {"folder", ""}, {"probe", fs::absolute(probe).string()}})
           .front();
   std::error_code ignored;
@@ -286,34 +287,42 @@ absl::Status RunHosts::Reconnect(Progress& progress) {
   return Choose(ConnectAll(), progress);
 }
 
-absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) {
-  RankCoordinates store = {.ranks = ranks(), .prefix = prefix};
+absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::string& prefix) {
   const bool alone = chosen_.size() == 1;
+  const bool tls = loaded_.recipe.launch.tls && !alone;
   const absl::StatusOr<Json> served =
       agents_
-          ->Ask({0}, agent::kServe,
-                {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
+          ->Ask({chosen_.front()}, agent::kServe,
+                {{"address", alone ? kLoopback : ""}, {"prefix", prefix}, {"ranks", ranks()}, {"tls", tls}})
           .front();
   FTUNE_RETURN_IF_ERROR(served.status());
-  store.port = served->value("port", 0);
-  if (alone) {
-    store.address = "127.0.0.1";
-    return store;
-  }
+  const int port = served->value("port", 0);
+  RankCoordinates at = {.ranks = ranks(), .address = kLoopback, .port = port, .prefix = prefix};
+  if (alone) return std::map<int, RankCoordinates>{{chosen_.front(), at}};
   absl::Status why;
   for (const std::string& address : agents_.AddressesOf(chosen_.front(), chosen_)) {
-    const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
-        chosen_, agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
+    const std::vector<absl::StatusOr<Json>> answers =
+        agents_->Ask(chosen_, agent::kReach,
+                     {{"address", address},
+                      {"port", port},
+                      {"prefix", prefix},
+                      {"fingerprint", served->value("fingerprint", std::string())}});
     const auto failed =
         std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.ok(); });
     if (failed == answers.end()) {
-      store.address = address;
-      return store;
+      std::map<int, RankCoordinates> of_hosts;
+      for (size_t i = 0; i < chosen_.size(); ++i) {
+        at.address = tls ? kLoopback : address;
+        at.port = (*answers[i]).value("port", 0);
+        if (tls) at.host_address = (*answers[i]).value("own_address", std::string());
+        of_hosts[chosen_[i]] = at;
+      }
+      return of_hosts;
     }
     const int host = chosen_[failed - answers.begin()];
     why.Update(HostError(agents_->name(host),
                          StrCat("it cannot reach host ", agents_->name(chosen_.front()), " at ", address,
-                                ", port ", store.port, ": ", std::string(failed->status().message())),
+                                ", port ", port, ": ", std::string(failed->status().message())),
                          "let the hosts of a run reach each other on all ports"));
   }
   return why;
@@ -344,9 +353,10 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
 
 absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) {
-  FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
+  const std::string prefix = StrCat(RandomToken(), "/");
+  FTUNE_ASSIGN_OR_RETURN(const auto stores, OfferStore(prefix));
   std::vector<HostRanks> ranks;
-  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, store));
+  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, stores.at(host)));
   Watch watch(output, observer, [this] { LookForMissing(); });
   return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
 }

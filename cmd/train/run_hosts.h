@@ -62,8 +62,8 @@ class RunHosts final : public RankPlace {
   void WarnOfClocks(Progress& progress) const;
   // Ends ranks where a host that is missing is back.
   void LookForMissing();
-  // Has the first host serve the store where all others reach it; → its address and port.
-  absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
+  // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
+  absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
   std::vector<int> missing() const;  // that may come back
 

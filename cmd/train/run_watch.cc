@@ -208,6 +208,11 @@ void RunWatch::TakeRequest() {
 }
 
 void RunWatch::Refresh() {
+  if (look_ && MonotonicNow() - looked_at_ >= kBetweenWrites) {
+    looked_at_ = MonotonicNow();
+    for (RankStatus& rank : status_.ranks) rank.pulse = look_();
+    changed_ = true;
+  }
   if (!log_->Take()) return;
   changed_ = true;
   status_.figures = log_->figures();

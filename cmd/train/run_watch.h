@@ -6,11 +6,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,6 +59,8 @@ class RunWatch {
   void OnPulse(int rank, const Pulse& pulse);
   void OnLost(const std::string& host, const std::string& why);
   void EndRanks();
+  // Of a process that is a rank itself and leads: what that one shows, looked at now and then.
+  void set_look(std::function<Pulse()> look) { look_ = std::move(look); }
 
   // What became of the run: the last that is written.
   void End(const absl::StatusOr<CommandResult>& result);
@@ -81,6 +85,7 @@ class RunWatch {
 
   const RunPaths paths_;
   const Leader leader_;
+  std::function<Pulse()> look_;  // set before Begin
   std::atomic<bool> ends_now_{false};
 
   std::mutex mutex_;  // of all that follows, up to the thread
@@ -91,7 +96,7 @@ class RunWatch {
   bool ended_ = false;
   bool changed_ = false;  // since it was written
   bool urgent_ = false;   // and shall be written at once
-  absl::Duration written_at_;
+  absl::Duration written_at_, looked_at_;
 
   std::thread thread_;
   std::mutex gpu_mutex_;

@@ -20,6 +20,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/http/network_library.h"
 #include "base/strings.h"
 #include "parallel/comm/status_text.h"
 #include "parallel/launch/agent_messages.h"
@@ -32,6 +33,7 @@
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
+#include "parallel/launch/tls_relay.h"
 
 namespace ftune {
 namespace {
@@ -39,8 +41,11 @@ namespace {
 using agent::StartOrder;
 using Json = nlohmann::json;
 
+constexpr char kLoopback[] = "127.0.0.1";
 constexpr absl::Duration kReachTimeout = absl::Seconds(10);
 constexpr absl::Duration kLastWords = absl::Seconds(5);
+
+absl::StatusOr<Network*> LoadTls() { return LoadNetwork("encrypted connections", "leave launch.tls out"); }
 
 agent::HostFacts FactsHere(const AgentOptions& options) {
   agent::HostFacts facts = {.version = options.version,
@@ -141,7 +146,7 @@ class Agent final : public SupervisorObserver {
   void TakeWhileRanksRun(const Frame& frame);
   absl::StatusOr<Json> Check(const Json& facts) const;
   absl::StatusOr<Json> ServeStore(const Json& facts);
-  static absl::StatusOr<Json> Reach(const Json& facts);
+  absl::StatusOr<Json> Reach(const Json& facts);
   absl::StatusOr<Json> Listen(const Json& facts);
   static absl::StatusOr<Json> Measure(const Json& facts);
   absl::StatusOr<Json> Start(const Frame& frame);
@@ -157,6 +162,7 @@ class Agent final : public SupervisorObserver {
   bool launcher_gone_ = false;
   std::unique_ptr<LinkProbeServer> link_probe_;
   std::unique_ptr<TcpStoreServer> store_;
+  std::unique_ptr<TlsRelay> serving_, calling_;  // before the store, and on the way to it
   std::string store_prefix_;
   int store_ranks_ = 0;
   int joined_ = 0;  // the first so many ranks
@@ -185,20 +191,44 @@ absl::StatusOr<Json> Agent::Check(const Json& facts) const {
 }
 
 absl::StatusOr<Json> Agent::ServeStore(const Json& facts) {
+  serving_.reset();
   store_.reset();
   store_prefix_ = facts.at("prefix").get<std::string>();
   store_ranks_ = facts.at("ranks").get<int>();
-  FTUNE_ASSIGN_OR_RETURN(store_,
-                         TcpStoreServer::Start(facts.at("address").get<std::string>(), 0, store_prefix_));
-  return Json{{"port", store_->port()}};
+  const std::string address = facts.at("address").get<std::string>();
+  const bool tls = facts.at("tls").get<bool>();
+  FTUNE_ASSIGN_OR_RETURN(store_, TcpStoreServer::Start(tls ? kLoopback : address, 0, store_prefix_));
+  if (!tls) return Json{{"port", store_->port()}, {"fingerprint", ""}};
+  FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadTls());
+  FTUNE_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(address, 0));
+  FTUNE_ASSIGN_OR_RETURN(serving_, TlsRelay::Serve(*network, std::move(listener),
+                                                   {.address = kLoopback, .port = store_->port()}));
+  return Json{{"port", serving_->port()}, {"fingerprint", serving_->fingerprint()}};
 }
 
 absl::StatusOr<Json> Agent::Reach(const Json& facts) {
-  FTUNE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TcpStore> store,
-      TcpStore::Connect(facts.at("address").get<std::string>(), facts.at("port").get<int>(),
-                        facts.at("prefix").get<std::string>(), kReachTimeout));
-  return Json{{"own_address", store->OwnAddress()}};
+  TlsTarget target = {.address = facts.at("address").get<std::string>(), .port = facts.at("port").get<int>()};
+  const std::string prefix = facts.at("prefix").get<std::string>();
+  const std::string fingerprint = facts.at("fingerprint").get<std::string>();
+  std::string own_address;
+  if (!fingerprint.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadTls());
+    // Ranks reach the store by this host's loopback, but other ranks by the address that it has on that way.
+    FTUNE_ASSIGN_OR_RETURN(const Descriptor direct,
+                           ConnectTcp(target.address, target.port, absl::Now() + kReachTimeout));
+    own_address = AddressOf(direct.get());
+    calling_.reset();
+    FTUNE_ASSIGN_OR_RETURN(calling_, TlsRelay::Call(*network, target, fingerprint));
+    target = {.address = kLoopback, .port = calling_->port()};
+  }
+  absl::StatusOr<std::unique_ptr<TcpStore>> store =
+      TcpStore::Connect(target.address, target.port, prefix, kReachTimeout);
+  if (!store.ok() && calling_ && !calling_->why_failed().empty()) {
+    return UserError(ExitCode::kRankFailed, {.message = StrCat("TLS: ", calling_->why_failed())});
+  }
+  FTUNE_RETURN_IF_ERROR(store.status());
+  if (own_address.empty()) own_address = (*store)->OwnAddress();
+  return Json{{"own_address", own_address}, {"port", target.port}};
 }
 
 absl::StatusOr<Json> Agent::Listen(const Json& facts) {

@@ -15,8 +15,8 @@ namespace ftune::agent {
 
 // From the launcher. Questions are answered, in their order, by a frame of kAnswer.
 inline constexpr char kCheck[] = "check";      // paths, folder, probe → missing, no_folder, sees_probe
-inline constexpr char kServe[] = "serve";      // address, prefix, ranks → port
-inline constexpr char kReach[] = "reach";      // address, port, prefix → own_address
+inline constexpr char kServe[] = "serve";      // address, prefix, ranks, tls → port, fingerprint
+inline constexpr char kReach[] = "reach";      // address, port, prefix, fingerprint → own_address, port
 inline constexpr char kStart[] = "start";      // StartOrder; its bytes are the ranks' input → nothing
 inline constexpr char kExamine[] = "examine";  // AgentOptions::examine's → what that says
 inline constexpr char kListen[] = "listen";    // token → port, of a LinkProbeServer
