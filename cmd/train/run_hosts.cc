@@ -317,7 +317,7 @@ absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
   const absl::StatusOr<Json> answer =
       agents_
-          ->Ask({0}, agent::kCheck,
+          ->Ask({chosen_.front()}, agent::kCheck,
                 {{"paths", Json::array()}, {"folder", ""}, {"probe", fs::absolute(probe).string()}})
           .front();
   std::error_code ignored;
@@ -359,7 +359,7 @@ absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) 
   const bool alone = chosen_.size() == 1;
   const absl::StatusOr<Json> served =
       agents_
-          ->Ask({0}, agent::kServe,
+          ->Ask({chosen_.front()}, agent::kServe,
                 {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
           .front();
   FTUNE_RETURN_IF_ERROR(served.status());
