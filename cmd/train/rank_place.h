@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/train/rank_output.h"
+#include "parallel/launch/pulse.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/taken_signals.h"
 
@@ -45,6 +46,8 @@ class RankPlace {
                                                    RankOutput& output, RankObserver& observer) = 0;
   // From within Run, by its observer: all ranks are ended, as where one of them has failed.
   virtual void EndRanks() = 0;
+  // From within Run, by its observer: all are killed.
+  virtual void KillAll() = 0;
   virtual int ranks() const = 0;
   // Where a rank is; empty: on this host.
   virtual std::string HostOf(int rank) const = 0;
@@ -58,6 +61,7 @@ struct RankCoordinates {
   std::string address;  // of the store, and its port
   int port = 0;
   std::string prefix;
+  std::string host_address;  // see RankEnvironment
 };
 std::vector<std::string> EnvironmentOf(const RankCoordinates& coordinates);
 

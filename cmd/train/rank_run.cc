@@ -1,5 +1,7 @@
 #include "cmd/train/rank_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
+#include "cmd/train/log_sinks.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
@@ -31,6 +34,7 @@
 #include "engine/train/run_end.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
+#include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/rank_process.h"
 
@@ -121,11 +125,13 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
 
 absl::StatusOr<CommandResult> RankRun::Run() {
   absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
-  if (result.ok()) return result;
-  const absl::Status status = NameRank(loaded_.Placed(std::move(result).status()), start_);
-  // The others shall not wait for this one.
-  if (mesh_) mesh_->world().Abort(status);
-  return status;
+  if (!result.ok()) {
+    result = NameRank(loaded_.Placed(std::move(result).status()), start_);
+    // The others shall not wait for this one.
+    if (mesh_) mesh_->world().Abort(result.status());
+  }
+  if (watch_) watch_->End(result);
+  return result;
 }
 
 absl::Status RankRun::BeginPulse() {
@@ -140,6 +146,10 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   FTUNE_RETURN_IF_ERROR(BeginPulse());
   const TimeScope start = Phase("start");
   FTUNE_RETURN_IF_ERROR(JoinMesh());
+  if (leads() && !start_.supervised && !options_.lr_range_test && !options_.verify) {
+    watch_.emplace(paths(), RunWatch::Leader::kRank);
+    FTUNE_RETURN_IF_ERROR(watch_->Serve(loaded_, progress_));
+  }
   FTUNE_RETURN_IF_ERROR(TakeUpRun());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
@@ -254,19 +264,30 @@ absl::Status RankRun::TakeFolder() {
     FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
     folder_.emplace(std::move(taken.folder));
     options_.resume = std::move(taken.point);
-    return absl::OkStatus();
+  } else {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder created,
+                           RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
+    folder_.emplace(std::move(created));
   }
-  FTUNE_ASSIGN_OR_RETURN(RunFolder created,
-                         RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
-  folder_.emplace(std::move(created));
+  BeginWatch();
   return absl::OkStatus();
+}
+
+void RankRun::BeginWatch() {
+  if (!watch_) return;
+  const std::string host = HostName();
+  const int rank = mesh_->rank();
+  watch_->set_look([this] { return pulse_->Look(); });
+  watch_->Begin(folder_->attempt(), /*goes_on=*/options_.resume.has_value());
+  watch_->BeginAttempt(folder_->attempt(), {{.name = host, .ranks = {rank}}},
+                       {{.rank = rank, .host = host, .pid = getpid()}});
 }
 
 absl::Status RankRun::BeginLog() {
   if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
   // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
   FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
-  return absl::OkStatus();
+  return AddLogSinks(recipe().log, *folder_, progress_, *log_);
 }
 
 absl::Status RankRun::CheckStepsLeft() const {

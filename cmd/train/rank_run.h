@@ -17,6 +17,7 @@
 #include "cmd/train/pipeline_plan.h"
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/run_results.h"
+#include "cmd/train/run_watch.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
@@ -78,6 +79,8 @@ class RankRun {
   // and chooses the checkpoint to go on from.
   absl::Status TakeUpRun();
   absl::Status TakeFolder();
+  // Has those who watch know of the run, where no ftune has started this rank.
+  void BeginWatch();
   // Of what is not opened any more the run keeps what it knew of it.
   absl::Status KeepInitInputs();
   // An error where the run has fewer steps than the checkpoint that it goes on from.
@@ -129,6 +132,7 @@ class RankRun {
   double timeout_ = 0.0;    // in force, seconds
   const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
+  std::optional<RunWatch> watch_;    // of that one, if it is supervised by nobody
   std::vector<SharedInput> inputs_;  // of that one too
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;

@@ -256,6 +256,11 @@ void Agents::Pass(int signal) {
   SendToAll(*course_, {.kind = agent::kSignal, .facts = {{"signal", signal}}});
 }
 
+void Agents::KillAll() {
+  SendToAll(*course_, {.kind = agent::kKill});
+  course_->ending_since = course_->ending_since.value_or(MonotonicNow());
+}
+
 void Agents::StopAll(const Course& course) {
   SendToAll(course, {.kind = agent::kStop});
   links_.Pause(true);

@@ -84,9 +84,11 @@ class Agents {
                                            const std::string& input, const SupervisorOptions& options,
                                            TakenSignals& signals, AgentsObserver& observer);
 
-  // From within Run, by its observer: a signal for all ranks; that all end, as where one of them has failed.
+  // From within Run, by its observer: a signal for all ranks; that all end, as where one of them has failed;
+  // that they are killed at once.
   void Pass(int signal);
   void EndAll();
+  void KillAll();
 
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
