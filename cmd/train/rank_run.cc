@@ -513,8 +513,12 @@ absl::StatusOr<CommandResult> RankRun::Train() {
                   observer, &shards(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
   pulse_->set_total_steps(data_->steps().total);
-  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
-  const TimeScope time = Phase("save");
+  TrainSummary summary;
+  {
+    const TimeScope time = Phase("train");
+    FTUNE_ASSIGN_OR_RETURN(summary, trainer.Run([this] { return Stops(); }));
+  }
+  const TimeScope time = Phase(kSavePhase);
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
   const absl::Status kept = checkpoints.SaveLast(summary.state);
@@ -602,7 +606,7 @@ absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
 
 absl::Status RankRun::SaveBest(int64_t step) {
   // A large model takes longer to write than a step may.
-  const TimeScope time = Phase("save");
+  const TimeScope time = Phase(kSavePhase);
   const double before = timeout_;
   SetTimeout(recipe().launch.start_timeout);
   FTUNE_RETURN_IF_ERROR(results_->Save(step));
