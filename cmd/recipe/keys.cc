@@ -559,7 +559,12 @@ void AddLaunch(KeyTable& table) {
        MakeField("start_timeout", &S::start_timeout, DurationType(), "Longest wait until the first step."),
        MakeField("step_timeout", &S::step_timeout, DurationType(), "Longest wait for others within a step."),
        MakeField("heartbeat_timeout", &S::heartbeat_timeout, DurationType(),
-                 "A rank that gives no sign of life for so long is given up.")});
+                 "A rank that gives no sign of life for so long is given up."),
+       MakeField("hang_timeout", &S::hang_timeout, NullOr(DurationType()),
+                 "The run is ended, and started again, where no rank shows anything new for so long. null: "
+                 "step_timeout."),
+       MakeField("exclude_stragglers", &S::exclude_stragglers, BoolType(),
+                 "Leave out hosts of slow ranks when the run is started again and min_hosts are left.")});
 
   using L = SlurmSection;
   table.AddSection<L>(

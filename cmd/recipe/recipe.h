@@ -296,9 +296,11 @@ struct LaunchSection {
   int64_t max_restarts = 3;
   std::optional<int64_t> min_hosts;
   std::optional<int64_t> max_hosts;
-  double start_timeout = 30 * 60;  // seconds
-  double step_timeout = 10 * 60;   // seconds
-  double heartbeat_timeout = 30;   // seconds
+  double start_timeout = 30 * 60;      // seconds
+  double step_timeout = 10 * 60;       // seconds
+  double heartbeat_timeout = 30;       // seconds
+  std::optional<double> hang_timeout;  // seconds
+  bool exclude_stragglers = false;
   SlurmSection slurm;
 
   bool operator==(const LaunchSection&) const = default;

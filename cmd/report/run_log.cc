@@ -103,7 +103,16 @@ absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path&
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path, int attempt) {
   FTUNE_RETURN_IF_ERROR(MendLastLine(path));
-  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  return OpenFile(path, attempt, O_CREAT);
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Join(const std::filesystem::path& path, int attempt) {
+  return OpenFile(path, attempt, /*flags=*/0);
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::OpenFile(const std::filesystem::path& path, int attempt,
+                                                         int flags) {
+  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0644));
   if (!file) {
     return DataError(
         {.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
@@ -180,6 +189,8 @@ void RunLog::Checkpoint(const SaveReport& r) {
 }
 
 void RunLog::Restart(int64_t step, nlohmann::ordered_json facts) { Write("restart", step, facts); }
+
+void RunLog::Straggler(int64_t step, nlohmann::ordered_json facts) { Write("straggler", step, facts); }
 
 void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }
 

@@ -14,6 +14,7 @@ class LocalRanks final : public RankPlace {
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
   void KillAll() override { supervisor_->KillAll(); }
+  void EndRanks() override { supervisor_->EndAll(); }
   int ranks() const override { return ranks_; }
   std::string HostOf(int /*rank*/) const override { return ""; }
   int signal() const override { return signal_; }
@@ -22,7 +23,7 @@ class LocalRanks final : public RankPlace {
   int ranks_;
   int64_t threads_;  // of each
   int signal_ = 0;
-  Supervisor* supervisor_ = nullptr;  // while they run
+  Supervisor* supervisor_ = nullptr;  // while ranks run
 };
 
 }  // namespace ftune

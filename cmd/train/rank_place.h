@@ -33,8 +33,9 @@ class RankObserver {
   virtual void OnStarted(int rank, const RankProcess& process) = 0;
   virtual void OnStopped(int rank, pid_t pid) = 0;
   virtual void OnContinued(int rank, pid_t pid) = 0;
-  virtual void OnLost(const std::string& host, const std::string& why) = 0;
+  // What a rank shows: once a second, and before its end.
   virtual void OnPulse(int rank, const Pulse& pulse) = 0;
+  virtual void OnLost(const std::string& host, const std::string& why) = 0;
 };
 
 class RankPlace {
@@ -43,7 +44,9 @@ class RankPlace {
   // Runs them to their end; their ends in the order in which they came. Their output is in files by then.
   virtual absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) = 0;
-  // From within Run, by its observer: all are killed.
+  // From within Run, by its observer: all ranks are ended, as where one of them has failed.
+  virtual void EndRanks() = 0;
+  // Likewise: they are killed at once.
   virtual void KillAll() = 0;
   virtual int ranks() const = 0;
   // Where a rank is; empty: on this host.

@@ -110,6 +110,7 @@ class Watch final : public AgentsObserver {
   void OnOutput(int rank, std::string_view bytes) override { output_.Append(rank, bytes); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
+  void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
 
  private:
@@ -218,6 +219,22 @@ void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
   }
 }
 
+void RunHosts::LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress) {
+  for (const int host : slow_) {
+    const auto place = std::find(usable.begin(), usable.end(), host);
+    if (place == usable.end()) continue;
+    if (local_[host] || std::ssize(usable) <= needed) {
+      progress.Say(StrCat("host ", agents_->name(host), " is slow, but ",
+                          local_[host] ? "the run's folder is there" : "without it too few are left"));
+      continue;
+    }
+    progress.Say(StrCat("host ", agents_->name(host), " is slow, and the run does without it"));
+    usable.erase(place);
+    unusable_.insert(host);
+    agents_->Disconnect(host);
+  }
+}
+
 absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress& progress) {
   const LaunchSection& launch = loaded_.recipe.launch;
   std::vector<int> usable;
@@ -239,6 +256,7 @@ absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress
   for (const absl::Status& why : errors) {
     progress.Say(StrCat("warning: the run does without a host: ", std::string(why.message())));
   }
+  LeaveOutSlow(needed, usable, progress);
   const int64_t most = launch.max_hosts.value_or(kAllHosts);
   if (std::ssize(usable) > most) usable.resize(most);
   chosen_ = std::move(usable);

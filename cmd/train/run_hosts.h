@@ -30,6 +30,7 @@ class RunHosts final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
+  void EndRanks() override { agents_->EndAll(); }
   void KillAll() override { agents_->KillAll(); }
   int ranks() const override { return static_cast<int>(host_of_rank_.size()); }
   std::string HostOf(int rank) const override { return agents_->name(host_of_rank_[rank]); }
@@ -39,6 +40,9 @@ class RunHosts final : public RankPlace {
   absl::Duration UntilLostAreGone() const { return agents_->UntilLostAreGone(); }
   // Connects again to what is not there, and chooses anew.
   absl::Status Reconnect(Progress& progress);
+  // Has the host of a rank, which is slow, stand back from then on where enough others are left. This host
+  // has the run's folder, and stays.
+  void StandBack(int rank) { slow_.insert(host_of_rank_[rank]); }
   // The hosts that have ranks, with their number; and whether it is all that the recipe names.
   std::vector<HostSlots> hosts() const;
   bool complete() const { return chosen_.size() == slots_.size(); }
@@ -54,6 +58,7 @@ class RunHosts final : public RankPlace {
   std::map<int, absl::Status> ConnectAll();
   void CheckPaths(std::map<int, absl::Status>& wrong);
   absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
+  void LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress);
   void WarnOfClocks(Progress& progress) const;
   // Ends ranks where a host that is missing is back.
   void LookForMissing();
@@ -71,6 +76,7 @@ class RunHosts final : public RankPlace {
   std::vector<int> chosen_;        // hosts that have ranks, in their order
   std::vector<int> host_of_rank_;  // of those
   std::set<int> unusable_;         // though they can be reached
+  std::set<int> slow_;
   bool grows_ = false;
   absl::Duration last_look_;
   int looked_at_ = -1;                  // last, of those that are missing

@@ -33,45 +33,41 @@ namespace {
 
 constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
 
-// What becomes of the ranks while they run, for the screen, the files and those who watch the run.
-class Watch final : public RankObserver {
+// Tells who watches the run from elsewhere too; and ends the ranks for them.
+class ShownRanks final : public RankObserver {
  public:
-  Watch(const AttemptOrder& order, RankPlace& place, Verbosity verbosity, RankOutput& output, RunWatch& run)
-      : order_(order), place_(place), verbosity_(verbosity), output_(output), run_(run) {}
+  ShownRanks(RankPlace& place, RankObserver& next, StatusKeeper& keeper)
+      : place_(place), next_(next), keeper_(keeper) {}
 
   void OnTick() override {
-    if (run_.ends_now() && !std::exchange(killed_, true)) place_.KillAll();
+    if (keeper_.ends_now() && !std::exchange(killed_, true)) place_.KillAll();
+    next_.OnTick();
   }
-  void OnStarted(int rank, const RankProcess& process) override { run_.OnStarted(rank, process.pid); }
+  void OnStarted(int rank, const RankProcess& process) override {
+    keeper_.OnStarted(rank, process.pid);
+    next_.OnStarted(rank, process);
+  }
   void OnStopped(int rank, pid_t pid) override {
-    run_.OnState(rank, RankState::kStopped);
-    Say(rank, pid, "is stopped");
+    keeper_.OnState(rank, RankState::kStopped);
+    next_.OnStopped(rank, pid);
   }
   void OnContinued(int rank, pid_t pid) override {
-    run_.OnState(rank, RankState::kRunning);
-    Say(rank, pid, "goes on");
+    keeper_.OnState(rank, RankState::kRunning);
+    next_.OnContinued(rank, pid);
+  }
+  void OnPulse(int rank, const Pulse& pulse) override {
+    keeper_.OnPulse(rank, pulse);
+    next_.OnPulse(rank, pulse);
   }
   void OnLost(const std::string& host, const std::string& why) override {
-    run_.OnLost(host, why);
-    output_.Show(StrCat("host ", host, " is lost: ", why));
+    keeper_.OnLost(host, why);
+    next_.OnLost(host, why);
   }
-  void OnPulse(int rank, const Pulse& pulse) override { run_.OnPulse(rank, pulse); }
 
  private:
-  void Say(int rank, pid_t pid, std::string_view what) {
-    const std::string host = place_.HostOf(rank);
-    const std::string text =
-        StrCat("rank ", rank, " (pid ", pid, host.empty() ? "" : StrCat(" on ", host), ") ", what);
-    output_.File(rank, text);
-    if (verbosity_ == Verbosity::kQuiet) return;
-    output_.Show(StrCat(text, "; its log is ", order_.logs[rank].string()));
-  }
-
-  const AttemptOrder& order_;
   RankPlace& place_;
-  Verbosity verbosity_;
-  RankOutput& output_;
-  RunWatch& run_;
+  RankObserver& next_;
+  StatusKeeper& keeper_;
   bool killed_ = false;
 };
 
@@ -93,15 +89,15 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
       paths_(*loaded_.recipe.output_dir),
       progress_(stderr, verbosity_),
-      watch_(paths_, RunWatch::Leader::kLauncher),
+      keeper_(paths_, StatusKeeper::Leader::kLauncher),
       policy_(options_.verify ? 0 : loaded_.recipe.launch.max_restarts) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
-  if (!options_.verify) FTUNE_RETURN_IF_ERROR(watch_.Serve(loaded_, progress_));
+  if (!options_.verify) FTUNE_RETURN_IF_ERROR(keeper_.Serve(loaded_, progress_));
   // A run begins when its ranks can, and its model is there; one that goes on may not need all of that.
   FTUNE_RETURN_IF_ERROR(FindPlace());
   absl::StatusOr<CommandResult> result = RunInFolder();
-  watch_.End(result);
+  keeper_.End(result);
   return result;
 }
 
@@ -158,7 +154,7 @@ absl::Status SupervisedRun::TakeFolder() {
     folder_.emplace(std::move(created));
   }
   attempt_ = folder_->attempt();
-  if (!options_.verify) watch_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
+  if (!options_.verify) keeper_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
   return absl::OkStatus();
 }
 
@@ -217,7 +213,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts() {
       }
       return std::move(outcome.result);
     }
-    watch_.SetState(RunState::kRestarting);
+    keeper_.SetState(RunState::kRestarting);
     absl::Duration wait = std::get<absl::Duration>(next);
     if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
     if (!WaitToRestart(wait)) return std::move(outcome.result);
@@ -250,11 +246,11 @@ absl::Status SupervisedRun::FindHostsAgain() {
   while (true) {
     const absl::Status found = run_hosts_->Reconnect(progress_);
     if (found.ok()) {
-      watch_.SetState(RunState::kRestarting);
+      keeper_.SetState(RunState::kRestarting);
       return run_hosts_->CheckSeesFolder(paths_);
     }
     if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
-    watch_.SetState(RunState::kWaitingForHosts);
+    keeper_.SetState(RunState::kWaitingForHosts);
     progress_.Say(StrCat("waiting for hosts: ", std::string(found.message())));
     if (!WaitToRestart(wait)) return found;
     wait = std::min(2 * wait, kLongestWaitForHosts);
@@ -262,7 +258,7 @@ absl::Status SupervisedRun::FindHostsAgain() {
 }
 
 absl::Status SupervisedRun::PrepareRestart(const std::string& cause, int64_t failed_step) {
-  watch_.SetState(RunState::kRestarting);
+  keeper_.SetState(RunState::kRestarting);
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
   FTUNE_RETURN_IF_ERROR(folder_->BeginAttempt());
   attempt_ = folder_->attempt();
@@ -340,11 +336,17 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   FTUNE_ASSIGN_OR_RETURN(RankOutput output,
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
   ShowRanks();
-  Watch watch(order, *place_, verbosity_, output, watch_);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
-  watch_.EndRanks();
+  RankWatch watch(order, *place_, verbosity_, output, WatchOptions());
+  ShownRanks shown(*place_, watch, keeper_);
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, shown));
+  keeper_.EndRanks();
   output.TakeRest();
-  return OutcomeOf(ends, output);
+  if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
+    for (int rank = 0; rank < place_->ranks(); ++rank) {
+      if (watch.IsSlow(rank)) run_hosts_->StandBack(rank);
+    }
+  }
+  return OutcomeOf(ends, output, watch);
 }
 
 void SupervisedRun::ShowRanks() {
@@ -362,11 +364,43 @@ void SupervisedRun::ShowRanks() {
                                   [&](const HostStatus& host) { return host.name == slots.name; });
     if (!used) hosts.push_back({.name = slots.name, .state = kHostMissing});
   }
-  watch_.BeginAttempt(attempt_, std::move(hosts), std::move(ranks));
+  keeper_.BeginAttempt(attempt_, std::move(hosts), std::move(ranks));
 }
 
-SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output) {
-  if (watch_.ends_now()) return {.result = Interrupted(SIGTERM)};
+RankWatch::Options SupervisedRun::WatchOptions() {
+  const LaunchSection& launch = recipe().launch;
+  const MeshShape shape = ToMeshShape(recipe().parallel);
+  RankWatch::Options options = {
+      .limits = {.in_steps = absl::Seconds(launch.hang_timeout.value_or(launch.step_timeout)),
+                 .elsewhere = absl::Seconds(launch.start_timeout)},
+      .on_straggler = [this](const Straggler& straggler) { OnStraggler(straggler); }};
+  // The ranks of a pipeline's stage do the same work.
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    options.work.push_back(shape.Coordinate(rank, MeshAxis::kPipeline));
+  }
+  return options;
+}
+
+void SupervisedRun::OnStraggler(const Straggler& straggler) {
+  const absl::StatusOr<std::unique_ptr<RunLog>> log = RunLog::Join(paths_.log(), attempt_);
+  if (!log.ok()) return;  // `ftune verify` keeps none
+  const std::string host = place_->HostOf(straggler.rank);
+  (*log)->Straggler(straggler.step, {{"rank", straggler.rank},
+                                     {"host", host.empty() ? HostName() : host},
+                                     {"factor", straggler.factor},
+                                     {"compute_seconds", straggler.compute_seconds},
+                                     {"median_seconds", straggler.median_seconds}});
+}
+
+SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error) const {
+  return {.result = error,
+          .may_pass = place_->signal() == 0 && MayPass(error),
+          .cause = std::string(error.message())};
+}
+
+SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output,
+                                                RankWatch& watch) {
+  if (keeper_.ends_now()) return {.result = Interrupted(SIGTERM)};
   for (const RankEnd& end : ends) {
     if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);
@@ -374,15 +408,18 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
                           : error           ? std::string(error->message())
                                             : DescribeEnd(end.wait_status));
   }
+  if (const std::optional<Standstill>& all = watch.standstill()) {
+    const int shown = all->odd.value_or(0);
+    return FailedBy(ErrorOfStandstill(all->still, all->odd, place_->HostOf(shown), watch.pulses(),
+                                      LogOf(shown).string()));
+  }
   if (const RankEnd* cause = FirstCause(ends)) {
     // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
     const int signal = place_->signal();
     if (signal != 0 && cause->lost.empty() && StatusOfShell(cause->wait_status) == 128 + signal) {
       return {.result = Interrupted(signal)};
     }
-    const absl::Status error = ErrorOf(*cause, output);
-    return {
-        .result = error, .may_pass = signal == 0 && MayPass(error), .cause = std::string(error.message())};
+    return FailedBy(ErrorOf(*cause, output, watch));
   }
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
   std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
@@ -396,13 +433,22 @@ CommandResult SupervisedRun::Interrupted(int signal) const {
   return {.json = {{"run", paths_.folder.string()}, {"exit", 128 + signal}}, .exit = 128 + signal};
 }
 
-absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output) {
+absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch) {
   const bool silent = !ReportedError(end) && !output.LastLines(end.rank).empty();
   if (silent && verbosity_ != Verbosity::kQuiet) {
     output.Show(StrCat("the last lines of rank ", end.rank, ":"));
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
-  return ErrorOfEnd(end, LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
+  const int at_fault = RankAtFault(end);
+  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], LogOf(end.rank).string(),
+                                  absl::Seconds(recipe().launch.heartbeat_timeout));
+  if (!MayPass(error)) return error;
+  std::vector<int> others;
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    if (rank != at_fault) others.push_back(rank);
+  }
+  watch.SayWaits(others);
+  return error;
 }
 
 }  // namespace ftune

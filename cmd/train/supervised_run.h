@@ -18,8 +18,9 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
+#include "cmd/train/rank_watch.h"
 #include "cmd/train/run_hosts.h"
-#include "cmd/train/run_watch.h"
+#include "cmd/train/status_keeper.h"
 #include "cmd/train/train_options.h"
 #include "parallel/launch/restart_policy.h"
 
@@ -69,10 +70,13 @@ class SupervisedRun {
   std::vector<std::string> PartsOfBatch() const;
   AttemptOrder Order() const;
   std::filesystem::path LogOf(int rank) const;
-  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output);
+  RankWatch::Options WatchOptions();
+  void OnStraggler(const Straggler& straggler);
+  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output, RankWatch& watch);
+  Outcome FailedBy(const absl::Status& error) const;
   // Of a run that a signal has ended without a checkpoint.
   CommandResult Interrupted(int signal) const;
-  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
+  absl::Status ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch);
 
   TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
@@ -84,7 +88,7 @@ class SupervisedRun {
   int attempt_ = 1;
   Progress progress_;
   std::optional<RunFolder> folder_;
-  RunWatch watch_;
+  StatusKeeper keeper_;
   RestartPolicy policy_;
   std::unique_ptr<TakenSignals> signals_;
   std::unique_ptr<RankPlace> place_;

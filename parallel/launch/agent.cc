@@ -114,6 +114,10 @@ class Agent final : public SupervisorObserver {
   void OnStarted(int number, const RankProcess& process) override {
     Tell(agent::kStarted, order_.ranks[number], process.pid);
   }
+  void OnPulse(int number, const Pulse& pulse) override {
+    links_.Send(link_, {.kind = agent::kPulse,
+                        .facts = {{"rank", order_.ranks[number]}, {"pulse", agent::Encode(pulse)}}});
+  }
   void OnEnd(const RankEnd& end) override;
   bool HaveMet() override { return have_met_; }
 

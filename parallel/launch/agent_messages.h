@@ -32,6 +32,7 @@ inline constexpr char kStarted[] = "started";      // rank, pid
 inline constexpr char kOutput[] = "output";        // rank; bytes
 inline constexpr char kStopped[] = "stopped";      // rank, pid
 inline constexpr char kContinued[] = "continued";  // rank, pid
+inline constexpr char kPulse[] = "pulse";          // rank, pulse: a Pulse
 inline constexpr char kEnded[] = "ended";          // a RankEnd
 inline constexpr char kAllEnded[] = "all ended";   // no rank is left on the host; or: error
 
@@ -59,9 +60,11 @@ struct StartOrder {
 nlohmann::json Encode(const HostFacts& facts);
 nlohmann::json Encode(const StartOrder& order);
 nlohmann::json Encode(const RankEnd& end);
+nlohmann::json Encode(const Pulse& pulse);
 // An error where something is missing or of another type: the other end is another version.
 absl::StatusOr<HostFacts> DecodeHostFacts(const nlohmann::json& json);
 absl::StatusOr<StartOrder> DecodeStartOrder(const nlohmann::json& json);
 absl::StatusOr<RankEnd> DecodeRankEnd(const nlohmann::json& json);
+absl::StatusOr<Pulse> DecodePulse(const nlohmann::json& json);
 
 }  // namespace ftune::agent

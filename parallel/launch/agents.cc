@@ -291,6 +291,11 @@ void Agents::TakeFrame(int host, const Frame& frame, Course& course) {
   if (frame.kind == agent::kOutput) observer.OnOutput(rank, frame.bytes);
   if (frame.kind == agent::kStopped) observer.OnStopped(rank, pid);
   if (frame.kind == agent::kContinued) observer.OnContinued(rank, pid);
+  if (frame.kind == agent::kPulse) {
+    const absl::StatusOr<Pulse> pulse = agent::DecodePulse(frame.facts.value("pulse", Json::object()));
+    if (!pulse.ok()) return course.failed.Update(pulse.status());
+    observer.OnPulse(rank, *pulse);
+  }
   if (frame.kind == agent::kMet) SendToAll(course, {.kind = agent::kMet}, host);
   if (frame.kind == agent::kEnded) {
     absl::StatusOr<RankEnd> end = agent::DecodeRankEnd(frame.facts);
@@ -321,6 +326,8 @@ void Agents::LoseRanks(int host, const std::string& why, Course& course) {
   lost_are_gone_ = MonotonicNow() + options_.heartbeat_timeout + grace;
   EndOthers(host, course);
 }
+
+void Agents::EndAll() { EndOthers(/*host=*/-1, *course_); }
 
 void Agents::EndOthers(int host, Course& course) {
   if (!course.ending_since) SendToAll(course, {.kind = agent::kEnd}, host);

@@ -18,7 +18,7 @@
 namespace ftune {
 namespace {
 
-constexpr int kFirstFree = kReportDescriptor + 1;
+constexpr int kFirstFree = kPulseDescriptor + 1;
 constexpr int kCannotStart = 127;  // as a shell has it
 
 absl::Status CannotStart(std::string_view action) {
@@ -75,7 +75,7 @@ struct Child {
   pid_t parent;
   char** arguments;
   char** environment;
-  int input, output, report;
+  int input, output, report, pulse;
   const cpu_set_t* cores;
 };
 
@@ -91,7 +91,8 @@ struct Child {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const bool redirected = dup2(child.input, STDIN_FILENO) >= 0 && dup2(child.output, STDOUT_FILENO) >= 0 &&
                           dup2(child.output, STDERR_FILENO) >= 0 &&
-                          dup2(child.report, kReportDescriptor) >= 0;
+                          dup2(child.report, kReportDescriptor) >= 0 &&
+                          dup2(child.pulse, kPulseDescriptor) >= 0;
   if (redirected) execve("/proc/self/exe", child.arguments, child.environment);
   _exit(kCannotStart);
 }
@@ -103,13 +104,17 @@ Descriptor Above(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFr
 
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
   FTUNE_ASSIGN_OR_RETURN(Pipe report, MakePipe());
+  FTUNE_ASSIGN_OR_RETURN(PulsePage pulse, PulsePage::Create());
   FTUNE_ASSIGN_OR_RETURN(const Descriptor input, InputOf(command.input));
   const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   if (!output) return IoError(command.output, "write", errno);
   const Descriptor child_input = Above(input.get());
   const Descriptor child_output = Above(output.get());
   const Descriptor child_report = Above(report.write.get());
-  if (!child_input || !child_output || !child_report) return CannotStart("no file descriptor");
+  const Descriptor child_pulse = Above(pulse.descriptor());
+  if (!child_input || !child_output || !child_report || !child_pulse) {
+    return CannotStart("no file descriptor");
+  }
 
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = Environment(command.environment);
@@ -126,12 +131,13 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
                     .input = child_input.get(),
                     .output = child_output.get(),
                     .report = child_report.get(),
+                    .pulse = child_pulse.get(),
                     .cores = CPU_COUNT(&cores) > 0 ? &cores : nullptr};
   const pid_t pid = fork();
   if (pid < 0) return CannotStart("fork");
   if (pid == 0) Become(child);
   setpgid(pid, pid);  // here too: it may be signalled before it has run
-  return RankProcess{.pid = pid, .report = std::move(report.read)};
+  return RankProcess{.pid = pid, .report = std::move(report.read), .pulse = std::move(pulse)};
 }
 
 }  // namespace ftune

@@ -128,7 +128,12 @@ Recipe Full() {
                   .async = false,
                   .when_busy = WhenBusy::kSkip,
                   .stop_after = 14100.25};
-  r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'", .trace_step = 3};
+  r.log = {.every = 10,
+           .tensorboard = true,
+           .hook = "sh -c 'x | y'",
+           .trace_step = 3,
+           .metrics_port = 9090,
+           .metrics_address = "0.0.0.0"};
   r.launch = {.kind = LaunchKind::kSlurm,
               .device = DeviceKind::kCuda,
               .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},
@@ -144,6 +149,8 @@ Recipe Full() {
               .start_timeout = 0.1,
               .step_timeout = 90061,
               .heartbeat_timeout = 1.5,
+              .hang_timeout = 0.25,
+              .exclude_stragglers = true,
               .slurm = {.partition = "p",
                         .account = "1",
                         .time = "04:00:00",

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,7 +27,7 @@
 
 namespace ftune {
 
-class RunWatch {
+class StatusKeeper {
  public:
   // Who leads the run, by which a request to end at once is met.
   enum class Leader {
@@ -35,11 +36,11 @@ class RunWatch {
   };
 
   // Keeps what it is told to itself until Begin; so it does for good of what is no run.
-  RunWatch(RunPaths paths, Leader leader);
+  StatusKeeper(RunPaths paths, Leader leader);
   // A run that did not come to End has failed.
-  ~RunWatch();
-  RunWatch(const RunWatch&) = delete;
-  RunWatch& operator=(const RunWatch&) = delete;
+  ~StatusKeeper();
+  StatusKeeper(const StatusKeeper&) = delete;
+  StatusKeeper& operator=(const StatusKeeper&) = delete;
 
   // Where the recipe has log.metrics_port, pages are served from here on. An error where that cannot be.
   absl::Status Serve(const LoadedRecipe& loaded, Progress& progress);
@@ -57,6 +58,9 @@ class RunWatch {
   void OnPulse(int rank, const Pulse& pulse);
   void OnLost(const std::string& host, const std::string& why);
   void EndRanks();
+
+  // Of a rank that leads itself: what it shows, asked for by a thread until the end.
+  void set_own_pulse(std::function<Pulse()> look);
 
   // What became of the run: the last that is written.
   void End(const absl::StatusOr<CommandResult>& result);
@@ -76,6 +80,7 @@ class RunWatch {
   bool Finish(RunState state, int exit, std::optional<RunError> error);
   // Of `mutex_`'s holder.
   void Changed() { changed_ = true; }
+  void MarkEnded();
   void Write();
   RankStatus* Find(int rank);
 
@@ -87,6 +92,7 @@ class RunWatch {
   std::condition_variable wake_;
   RunStatus status_;
   std::optional<TrainingLog> log_;
+  std::function<Pulse()> own_pulse_;
   bool begun_ = false;
   bool ended_ = false;
   bool changed_ = false;  // since it was written

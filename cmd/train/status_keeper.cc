@@ -1,4 +1,4 @@
-#include "cmd/train/run_watch.h"
+#include "cmd/train/status_keeper.h"
 
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::string PlaceOf(const std::string& address, int port) {
 
 }  // namespace
 
-RunWatch::RunWatch(RunPaths paths, Leader leader) : paths_(std::move(paths)), leader_(leader) {
+StatusKeeper::StatusKeeper(RunPaths paths, Leader leader) : paths_(std::move(paths)), leader_(leader) {
   status_.run = paths_.folder.string();
   status_.started = UnixNow();
   status_.leader = {.host = HostName(),
@@ -42,12 +42,12 @@ RunWatch::RunWatch(RunPaths paths, Leader leader) : paths_(std::move(paths)), le
                     .start = ProcessStart(getpid()).value_or(0)};
 }
 
-RunWatch::~RunWatch() {
+StatusKeeper::~StatusKeeper() {
   server_.reset();
   Finish(RunState::kFailed, 1, std::nullopt);
 }
 
-absl::Status RunWatch::Serve(const LoadedRecipe& loaded, Progress& progress) {
+absl::Status StatusKeeper::Serve(const LoadedRecipe& loaded, Progress& progress) {
   const LogSection& log = loaded.recipe.log;
   if (!log.metrics_port) return absl::OkStatus();
   nvml_ = Nvml::Open();
@@ -69,7 +69,7 @@ absl::Status RunWatch::Serve(const LoadedRecipe& loaded, Progress& progress) {
   return absl::OkStatus();
 }
 
-std::string RunWatch::Metrics() {
+std::string StatusKeeper::Metrics() {
   std::vector<GpuUse> gpus;
   if (nvml_ != nullptr) {
     const std::lock_guard lock(gpu_mutex_);
@@ -78,14 +78,14 @@ std::string RunWatch::Metrics() {
   return MetricsText(Status(), gpus, UnixNow());
 }
 
-RunStatus RunWatch::Status() {
+RunStatus StatusKeeper::Status() {
   const std::lock_guard lock(mutex_);
   RunStatus status = status_;
   status.updated = UnixNow();
   return status;
 }
 
-void RunWatch::Begin(int attempt, bool goes_on) {
+void StatusKeeper::Begin(int attempt, bool goes_on) {
   RemoveStopRequest(paths_);  // that the run before did not live to see
   const std::lock_guard lock(mutex_);
   status_.attempt = attempt;
@@ -96,7 +96,7 @@ void RunWatch::Begin(int attempt, bool goes_on) {
   thread_ = QuietThread([this] { Run(); });
 }
 
-void RunWatch::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vector<RankStatus> ranks) {
+void StatusKeeper::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vector<RankStatus> ranks) {
   const std::lock_guard lock(mutex_);
   if (attempt != status_.attempt) ++status_.restarts;
   status_.attempt = attempt;
@@ -106,38 +106,38 @@ void RunWatch::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vec
   wake_.notify_all();
 }
 
-void RunWatch::SetState(RunState state) {
+void StatusKeeper::SetState(RunState state) {
   const std::lock_guard lock(mutex_);
   status_.state = state;
   urgent_ = true;
   wake_.notify_all();
 }
 
-RankStatus* RunWatch::Find(int rank) {
+RankStatus* StatusKeeper::Find(int rank) {
   const auto found = std::find_if(status_.ranks.begin(), status_.ranks.end(),
                                   [&](const RankStatus& status) { return status.rank == rank; });
   return found == status_.ranks.end() ? nullptr : &*found;
 }
 
-void RunWatch::OnStarted(int rank, pid_t pid) {
+void StatusKeeper::OnStarted(int rank, pid_t pid) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->pid = pid;
   Changed();
 }
 
-void RunWatch::OnState(int rank, RankState state) {
+void StatusKeeper::OnState(int rank, RankState state) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->state = state;
   Changed();
 }
 
-void RunWatch::OnPulse(int rank, const Pulse& pulse) {
+void StatusKeeper::OnPulse(int rank, const Pulse& pulse) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->pulse = pulse;
   Changed();
 }
 
-void RunWatch::OnLost(const std::string& host, const std::string& why) {
+void StatusKeeper::OnLost(const std::string& host, const std::string& why) {
   const std::lock_guard lock(mutex_);
   for (HostStatus& status : status_.hosts) {
     if (status.name == host) status.state = StrCat("lost: ", why);
@@ -148,15 +148,24 @@ void RunWatch::OnLost(const std::string& host, const std::string& why) {
   Changed();
 }
 
-void RunWatch::EndRanks() {
+void StatusKeeper::set_own_pulse(std::function<Pulse()> look) {
   const std::lock_guard lock(mutex_);
-  for (RankStatus& rank : status_.ranks) {
-    if (rank.state != RankState::kLost) rank.state = RankState::kEnded;
-  }
+  own_pulse_ = std::move(look);
+}
+
+void StatusKeeper::EndRanks() {
+  const std::lock_guard lock(mutex_);
+  MarkEnded();
   Changed();
 }
 
-void RunWatch::End(const absl::StatusOr<CommandResult>& result) {
+void StatusKeeper::MarkEnded() {
+  for (RankStatus& rank : status_.ranks) {
+    if (rank.state != RankState::kLost) rank.state = RankState::kEnded;
+  }
+}
+
+void StatusKeeper::End(const absl::StatusOr<CommandResult>& result) {
   if (!result.ok()) {
     const int exit = ExitCodeOf(result.status());
     Finish(RunState::kFailed, exit,
@@ -166,7 +175,7 @@ void RunWatch::End(const absl::StatusOr<CommandResult>& result) {
   Finish(result->exit == 0 ? RunState::kDone : RunState::kStopped, result->exit, std::nullopt);
 }
 
-bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
+bool StatusKeeper::Finish(RunState state, int exit, std::optional<RunError> error) {
   {
     const std::lock_guard lock(mutex_);
     if (!begun_ || std::exchange(ended_, true)) return false;
@@ -175,6 +184,7 @@ bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
   if (thread_.get_id() != std::this_thread::get_id()) thread_.join();
   const std::lock_guard lock(mutex_);
   Refresh();
+  MarkEnded();
   status_.state = state;
   status_.exit = exit;
   status_.error = std::move(error);
@@ -182,7 +192,7 @@ bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
   return true;
 }
 
-void RunWatch::Run() {
+void StatusKeeper::Run() {
   std::unique_lock lock(mutex_);
   while (!ended_) {
     Refresh();
@@ -194,7 +204,7 @@ void RunWatch::Run() {
   }
 }
 
-void RunWatch::TakeRequest() {
+void StatusKeeper::TakeRequest() {
   const std::optional<StopRequest> request = TakeStopRequest(paths_);
   if (!request) return;
   if (*request == StopRequest::kNow) {
@@ -207,7 +217,11 @@ void RunWatch::TakeRequest() {
   kill(getpid(), SIGTERM);
 }
 
-void RunWatch::Refresh() {
+void StatusKeeper::Refresh() {
+  if (own_pulse_) {
+    status_.ranks.front().pulse = own_pulse_();
+    changed_ = true;
+  }
   if (!log_->Take()) return;
   changed_ = true;
   status_.figures = log_->figures();
@@ -218,7 +232,7 @@ void RunWatch::Refresh() {
 }
 
 // What cannot be written is written later: a disk that is full is no reason for a run to end.
-void RunWatch::Write() {
+void StatusKeeper::Write() {
   urgent_ = false;
   written_at_ = MonotonicNow();
   status_.updated = UnixNow();
