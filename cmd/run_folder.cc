@@ -32,8 +32,9 @@ namespace fs = std::filesystem;
 // What a run writes; nothing else in its folder is ever removed. status.json is that of whoever has the
 // folder now, which replaces it.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(),  paths.inputs(), paths.log(),        paths.dropped(),      paths.trace(),
-          paths.adapter(), paths.model(),  paths.incomplete(), paths.save_request(), paths.stop_request()};
+  return {paths.recipe(),   paths.inputs(),     paths.log(),          paths.tensorboard(),
+          paths.hook_log(), paths.dropped(),    paths.trace(),        paths.adapter(),
+          paths.model(),    paths.incomplete(), paths.save_request(), paths.stop_request()};
 }
 
 // A log that is empty is that of a run that was cut off before it began.

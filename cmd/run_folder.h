@@ -18,6 +18,8 @@ struct RunPaths {
 
   std::filesystem::path recipe() const { return folder / "recipe.yaml"; }
   std::filesystem::path log() const { return folder / "log.jsonl"; }
+  std::filesystem::path tensorboard() const { return folder / "tensorboard"; }
+  std::filesystem::path hook_log() const { return folder / "hook.log"; }
   std::filesystem::path trace() const { return folder / "trace.json"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }

@@ -28,7 +28,8 @@ bool NamesServer(const std::string& text) { return StatusPage(text).has_value();
 
 absl::StatusOr<RunStatus> RequestStatus(const std::string& server) {
   const Url url = *StatusPage(server);
-  FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadNetwork());
+  FTUNE_ASSIGN_OR_RETURN(Network* const network,
+                         LoadNetwork("questions to a server", "ask by the run's folder"));
   HttpClientOptions options = {.user_agent = "ftune"};
   options.environment = [](const char*) { return std::nullopt; };  // no proxy knows the hosts of a cluster
   FTUNE_ASSIGN_OR_RETURN(const HttpAnswer answer, HttpClient(*network, options).Get(url, {}));

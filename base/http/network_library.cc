@@ -5,11 +5,10 @@
 
 namespace ftune {
 
-absl::StatusOr<Network*> LoadNetwork() {
-  FTUNE_ASSIGN_OR_RETURN(
-      void* const symbol,
-      SiblingSymbol("libftune_network.so", kNetworkSymbol, "downloads",
-                    "keep it beside ftune, or put the files into the cache on another machine"));
+absl::StatusOr<Network*> LoadNetwork(std::string_view what, std::string_view instead) {
+  FTUNE_ASSIGN_OR_RETURN(void* const symbol,
+                         SiblingSymbol("libftune_network.so", kNetworkSymbol, std::string(what),
+                                       StrCat("keep it beside ftune, or ", instead)));
   return &reinterpret_cast<NetworkFunction>(symbol)();
 }
 

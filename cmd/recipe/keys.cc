@@ -502,9 +502,12 @@ void AddLog(KeyTable& table) {
       "log", "What is recorded.", "every", kFree, Member(&Recipe::log),
       {MakeField("every", &S::every, IntType(1), "A line of log.jsonl every so many steps.",
                  {"logging_steps"}),
-       MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
+       MakeField("tensorboard", &S::tensorboard, BoolType(),
+                 "Write what is measured to RUN/tensorboard, too, as TensorBoard reads it."),
        MakeField("hook", &S::hook, NullOr(TextType("a command")),
-                 "A command that is fed the lines of log.jsonl."),
+                 "A command (of /bin/sh) that is fed the lines of log.jsonl while the run writes them; what "
+                 "it prints "
+                 "is in RUN/hook.log."),
        MakeField("trace_step", &S::trace_step, NullOr(IntType(1)),
                  "A step whose timeline is written, of all ranks: trace.json, for Chrome's trace viewer or "
                  "Perfetto."),
@@ -546,6 +549,10 @@ void AddLaunch(KeyTable& table) {
                  "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
+       MakeField(
+           "tls", &S::tls, BoolType(),
+           "Encrypt the rendezvous of ranks on several hosts, with a certificate made for the run. What "
+           "they exchange in training is not encrypted."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/descriptor.h"
 #include "cmd/prompt.h"
+#include "cmd/report/log_sink.h"
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/train/reports.h"
 
@@ -22,6 +23,9 @@ class RunLog {
   static absl::StatusOr<std::unique_ptr<RunLog>> Open(const std::filesystem::path& path, int attempt);
   // The same of a log that another process has open and writes to: its lines are left as they are.
   static absl::StatusOr<std::unique_ptr<RunLog>> Join(const std::filesystem::path& path, int attempt);
+
+  // Hears all that is written from here on.
+  void AddSink(std::unique_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
   // Each adds `event`, `time` (Unix seconds), `step` and `attempt`. Start's step is where training begins.
   void Start(int64_t step, nlohmann::ordered_json facts);
@@ -49,6 +53,7 @@ class RunLog {
   Descriptor file_;
   std::filesystem::path path_;
   int attempt_;
+  std::vector<std::unique_ptr<LogSink>> sinks_;
   absl::Status status_;
 };
 

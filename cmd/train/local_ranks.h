@@ -13,8 +13,8 @@ class LocalRanks final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
-  void KillAll() override { supervisor_->KillAll(); }
   void EndRanks() override { supervisor_->EndAll(); }
+  void KillAll() override { supervisor_->KillAll(); }
   int ranks() const override { return ranks_; }
   std::string HostOf(int /*rank*/) const override { return ""; }
   int signal() const override { return signal_; }

@@ -46,7 +46,7 @@ class RankPlace {
                                                    RankOutput& output, RankObserver& observer) = 0;
   // From within Run, by its observer: all ranks are ended, as where one of them has failed.
   virtual void EndRanks() = 0;
-  // Likewise: they are killed at once.
+  // From within Run, by its observer: all are killed.
   virtual void KillAll() = 0;
   virtual int ranks() const = 0;
   // Where a rank is; empty: on this host.
@@ -61,6 +61,7 @@ struct RankCoordinates {
   std::string address;  // of the store, and its port
   int port = 0;
   std::string prefix;
+  std::string host_address;  // see RankEnvironment
 };
 std::vector<std::string> EnvironmentOf(const RankCoordinates& coordinates);
 

@@ -15,6 +15,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
+#include "cmd/train/log_sinks.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
@@ -129,7 +130,7 @@ absl::StatusOr<CommandResult> RankRun::Run() {
     // The others shall not wait for this one.
     if (mesh_) mesh_->world().Abort(result.status());
   }
-  if (keeper_) keeper_->End(result);
+  if (watch_) watch_->End(result);
   return result;
 }
 
@@ -146,8 +147,8 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   const TimeScope start = Phase("start");
   FTUNE_RETURN_IF_ERROR(JoinMesh());
   if (leads() && !start_.supervised && !options_.lr_range_test && !options_.verify) {
-    keeper_.emplace(paths(), StatusKeeper::Leader::kRank);
-    FTUNE_RETURN_IF_ERROR(keeper_->Serve(loaded_, progress_));
+    watch_.emplace(paths(), RunWatch::Leader::kRank);
+    FTUNE_RETURN_IF_ERROR(watch_->Serve(loaded_, progress_));
   }
   FTUNE_RETURN_IF_ERROR(TakeUpRun());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
@@ -268,25 +269,25 @@ absl::Status RankRun::TakeFolder() {
                            RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
     folder_.emplace(std::move(created));
   }
-  BeginStatus();
+  BeginWatch();
   return absl::OkStatus();
 }
 
-void RankRun::BeginStatus() {
-  if (!keeper_) return;
+void RankRun::BeginWatch() {
+  if (!watch_) return;
   const std::string host = HostName();
   const int rank = mesh_->rank();
-  keeper_->Begin(folder_->attempt(), /*goes_on=*/options_.resume.has_value());
-  keeper_->BeginAttempt(folder_->attempt(), {{.name = host, .ranks = {rank}}},
-                        {{.rank = rank, .host = host, .pid = getpid()}});
-  keeper_->set_own_pulse([this] { return pulse_->Look(); });
+  watch_->set_look([this] { return pulse_->Look(); });
+  watch_->Begin(folder_->attempt(), /*goes_on=*/options_.resume.has_value());
+  watch_->BeginAttempt(folder_->attempt(), {{.name = host, .ranks = {rank}}},
+                       {{.rank = rank, .host = host, .pid = getpid()}});
 }
 
 absl::Status RankRun::BeginLog() {
   if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
   // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
   FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
-  return absl::OkStatus();
+  return AddLogSinks(recipe().log, *folder_, progress_, *log_);
 }
 
 absl::Status RankRun::CheckStepsLeft() const {

@@ -17,8 +17,8 @@
 #include "cmd/train/pipeline_plan.h"
 #include "cmd/train/rank_trace.h"
 #include "cmd/train/run_results.h"
+#include "cmd/train/run_watch.h"
 #include "cmd/train/same_files.h"
-#include "cmd/train/status_keeper.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
 #include "engine/checkpoint/checkpoint_saver.h"
@@ -80,7 +80,7 @@ class RankRun {
   absl::Status TakeUpRun();
   absl::Status TakeFolder();
   // Has those who watch know of the run, where no ftune has started this rank.
-  void BeginStatus();
+  void BeginWatch();
   // Of what is not opened any more the run keeps what it knew of it.
   absl::Status KeepInitInputs();
   // An error where the run has fewer steps than the checkpoint that it goes on from.
@@ -131,9 +131,9 @@ class RankRun {
   bool own_files_ = false;  // ranks may have read other files than this one
   double timeout_ = 0.0;    // in force, seconds
   const double started_ = Timeline::Now();
-  std::optional<RunFolder> folder_;     // of the rank that leads
-  std::optional<StatusKeeper> keeper_;  // of that one, if it is supervised by nobody
-  std::vector<SharedInput> inputs_;     // of that one too
+  std::optional<RunFolder> folder_;  // of the rank that leads
+  std::optional<RunWatch> watch_;    // of that one, if it is supervised by nobody
+  std::vector<SharedInput> inputs_;  // of that one too
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;
   std::optional<StopSignal> stop_;

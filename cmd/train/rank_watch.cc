@@ -32,11 +32,12 @@ std::string ListRanks(const std::vector<int>& ranks) {
 }  // namespace
 
 RankWatch::RankWatch(const AttemptOrder& order, RankPlace& place, Verbosity verbosity, RankOutput& output,
-                     const Options& options)
+                     RunWatch& run, const Options& options)
     : order_(order),
       place_(place),
       verbosity_(verbosity),
       output_(output),
+      run_(run),
       on_straggler_(options.on_straggler),
       pulses_(place.ranks()),
       hang_(place.ranks(), options.limits),
@@ -44,18 +45,23 @@ RankWatch::RankWatch(const AttemptOrder& order, RankPlace& place, Verbosity verb
       last_tick_(MonotonicNow()) {}
 
 void RankWatch::OnTick() {
+  if (run_.ends_now() && !std::exchange(killed_, true)) place_.KillAll();
   const absl::Duration now = MonotonicNow();
   const absl::Duration passed = std::clamp(now - last_tick_, absl::ZeroDuration(), kLongestTick);
   last_tick_ = now;
   if (!standstill_ && hang_.Hangs(passed)) EndStandstill();
 }
 
+void RankWatch::OnStarted(int rank, const RankProcess& process) { run_.OnStarted(rank, process.pid); }
+
 void RankWatch::OnStopped(int rank, pid_t pid) {
+  run_.OnState(rank, RankState::kStopped);
   hang_.OnStopped(rank);
   Say(rank, pid, "is stopped");
 }
 
 void RankWatch::OnContinued(int rank, pid_t pid) {
+  run_.OnState(rank, RankState::kRunning);
   hang_.OnContinued(rank);
   Say(rank, pid, "goes on");
 }
@@ -65,6 +71,7 @@ void RankWatch::OnPulse(int rank, const Pulse& pulse) {
   pulses_[rank] = pulse;
   // Of a process that has ended there is none.
   if (pulse.resident_bytes == 0) pulses_[rank].resident_bytes = resident;
+  run_.OnPulse(rank, pulses_[rank]);
   hang_.OnPulse(rank, pulse);
   if (const std::optional<Straggler> straggler = stragglers_.OnPulse(rank, pulse)) SayStraggler(*straggler);
 }
@@ -80,6 +87,7 @@ void RankWatch::SayStraggler(const Straggler& straggler) {
 }
 
 void RankWatch::OnLost(const std::string& host, const std::string& why) {
+  run_.OnLost(host, why);
   output_.Show(StrCat("host ", host, " is lost: ", why));
 }
 

@@ -1,5 +1,5 @@
-// What becomes of a run's ranks while they run: for the screen, for their files, and for who has to act on
-// it.
+// What becomes of a run's ranks while they run: for the screen, for their files, for those who watch the run
+// from outside, and for who has to act on it.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@
 #include "cmd/report/progress.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
+#include "cmd/train/run_watch.h"
 #include "parallel/launch/hang_watch.h"
 #include "parallel/launch/straggler_watch.h"
 
@@ -32,10 +33,10 @@ class RankWatch final : public RankObserver {
   };
   // All outlive it.
   RankWatch(const AttemptOrder& order, RankPlace& place, Verbosity verbosity, RankOutput& output,
-            const Options& options);
+            RunWatch& run, const Options& options);
 
   void OnTick() override;
-  void OnStarted(int /*rank*/, const RankProcess& /*process*/) override {}
+  void OnStarted(int rank, const RankProcess& process) override;
   void OnStopped(int rank, pid_t pid) override;
   void OnContinued(int rank, pid_t pid) override;
   void OnPulse(int rank, const Pulse& pulse) override;
@@ -60,6 +61,8 @@ class RankWatch final : public RankObserver {
   RankPlace& place_;
   Verbosity verbosity_;
   RankOutput& output_;
+  RunWatch& run_;
+  bool killed_ = false;
   std::function<void(const Straggler&)> on_straggler_;
   std::vector<Pulse> pulses_;
   HangWatch hang_;

@@ -13,8 +13,8 @@
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/train/host_agents.h"
 #include "cmd/train/rank_place.h"
-#include "parallel/launch/agents.h"
 #include "parallel/launch/command_process.h"
 #include "parallel/launch/host_list.h"
 
@@ -50,10 +50,10 @@ class RunHosts final : public RankPlace {
   bool grows() const { return grows_; }
   // The first rank writes to the run's folder, so its host must have this one's.
   absl::Status CheckSeesFolder(const RunPaths& paths);
-  bool first_is_here() const { return local_[chosen_.front()]; }
+  bool first_is_here() const { return agents_.is_here(chosen_.front()); }
 
  private:
-  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local);
+  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots);
   // Connects to all, and checks them: what is wrong with each of them that cannot be used.
   std::map<int, absl::Status> ConnectAll();
   void CheckPaths(std::map<int, absl::Status>& wrong);
@@ -62,17 +62,14 @@ class RunHosts final : public RankPlace {
   void WarnOfClocks(Progress& progress) const;
   // Ends ranks where a host that is missing is back.
   void LookForMissing();
-  // Has the first host serve the store where all others reach it; → its address and port.
-  absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
-  std::vector<std::string> StoreAddresses() const;
+  // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
+  absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
-  std::vector<int> all() const;
   std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
-  std::vector<bool> local_;
-  std::unique_ptr<Agents> agents_;
+  HostAgents agents_;
   std::vector<int> chosen_;        // hosts that have ranks, in their order
   std::vector<int> host_of_rank_;  // of those
   std::set<int> unusable_;         // though they can be reached

@@ -33,44 +33,6 @@ namespace {
 
 constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
 
-// Tells who watches the run from elsewhere too; and ends the ranks for them.
-class ShownRanks final : public RankObserver {
- public:
-  ShownRanks(RankPlace& place, RankObserver& next, StatusKeeper& keeper)
-      : place_(place), next_(next), keeper_(keeper) {}
-
-  void OnTick() override {
-    if (keeper_.ends_now() && !std::exchange(killed_, true)) place_.KillAll();
-    next_.OnTick();
-  }
-  void OnStarted(int rank, const RankProcess& process) override {
-    keeper_.OnStarted(rank, process.pid);
-    next_.OnStarted(rank, process);
-  }
-  void OnStopped(int rank, pid_t pid) override {
-    keeper_.OnState(rank, RankState::kStopped);
-    next_.OnStopped(rank, pid);
-  }
-  void OnContinued(int rank, pid_t pid) override {
-    keeper_.OnState(rank, RankState::kRunning);
-    next_.OnContinued(rank, pid);
-  }
-  void OnPulse(int rank, const Pulse& pulse) override {
-    keeper_.OnPulse(rank, pulse);
-    next_.OnPulse(rank, pulse);
-  }
-  void OnLost(const std::string& host, const std::string& why) override {
-    keeper_.OnLost(host, why);
-    next_.OnLost(host, why);
-  }
-
- private:
-  RankPlace& place_;
-  RankObserver& next_;
-  StatusKeeper& keeper_;
-  bool killed_ = false;
-};
-
 // Of a file; 0 where there is none.
 ino_t NumberOf(const std::filesystem::path& path) {
   struct stat file;
@@ -89,15 +51,15 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
       paths_(*loaded_.recipe.output_dir),
       progress_(stderr, verbosity_),
-      keeper_(paths_, StatusKeeper::Leader::kLauncher),
+      watch_(paths_, RunWatch::Leader::kLauncher),
       policy_(options_.verify ? 0 : loaded_.recipe.launch.max_restarts) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
-  if (!options_.verify) FTUNE_RETURN_IF_ERROR(keeper_.Serve(loaded_, progress_));
+  if (!options_.verify) FTUNE_RETURN_IF_ERROR(watch_.Serve(loaded_, progress_));
   // A run begins when its ranks can, and its model is there; one that goes on may not need all of that.
   FTUNE_RETURN_IF_ERROR(FindPlace());
   absl::StatusOr<CommandResult> result = RunInFolder();
-  keeper_.End(result);
+  watch_.End(result);
   return result;
 }
 
@@ -154,7 +116,7 @@ absl::Status SupervisedRun::TakeFolder() {
     folder_.emplace(std::move(created));
   }
   attempt_ = folder_->attempt();
-  if (!options_.verify) keeper_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
+  if (!options_.verify) watch_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
   return absl::OkStatus();
 }
 
@@ -213,7 +175,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts() {
       }
       return std::move(outcome.result);
     }
-    keeper_.SetState(RunState::kRestarting);
+    watch_.SetState(RunState::kRestarting);
     absl::Duration wait = std::get<absl::Duration>(next);
     if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
     if (!WaitToRestart(wait)) return std::move(outcome.result);
@@ -246,11 +208,11 @@ absl::Status SupervisedRun::FindHostsAgain() {
   while (true) {
     const absl::Status found = run_hosts_->Reconnect(progress_);
     if (found.ok()) {
-      keeper_.SetState(RunState::kRestarting);
+      watch_.SetState(RunState::kRestarting);
       return run_hosts_->CheckSeesFolder(paths_);
     }
     if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
-    keeper_.SetState(RunState::kWaitingForHosts);
+    watch_.SetState(RunState::kWaitingForHosts);
     progress_.Say(StrCat("waiting for hosts: ", std::string(found.message())));
     if (!WaitToRestart(wait)) return found;
     wait = std::min(2 * wait, kLongestWaitForHosts);
@@ -258,7 +220,7 @@ absl::Status SupervisedRun::FindHostsAgain() {
 }
 
 absl::Status SupervisedRun::PrepareRestart(const std::string& cause, int64_t failed_step) {
-  keeper_.SetState(RunState::kRestarting);
+  watch_.SetState(RunState::kRestarting);
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
   FTUNE_RETURN_IF_ERROR(folder_->BeginAttempt());
   attempt_ = folder_->attempt();
@@ -336,10 +298,9 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   FTUNE_ASSIGN_OR_RETURN(RankOutput output,
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
   ShowRanks();
-  RankWatch watch(order, *place_, verbosity_, output, WatchOptions());
-  ShownRanks shown(*place_, watch, keeper_);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, shown));
-  keeper_.EndRanks();
+  RankWatch watch(order, *place_, verbosity_, output, watch_, WatchOptions());
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
+  watch_.EndRanks();
   output.TakeRest();
   if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
     for (int rank = 0; rank < place_->ranks(); ++rank) {
@@ -347,24 +308,6 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
     }
   }
   return OutcomeOf(ends, output, watch);
-}
-
-void SupervisedRun::ShowRanks() {
-  const std::string here = HostName();
-  std::vector<RankStatus> ranks;
-  std::vector<HostStatus> hosts;
-  for (int rank = 0; rank < place_->ranks(); ++rank) {
-    const std::string host = place_->HostOf(rank);
-    ranks.push_back({.rank = rank, .host = host.empty() ? here : host});
-    if (hosts.empty() || hosts.back().name != ranks.back().host) hosts.push_back({.name = ranks.back().host});
-    hosts.back().ranks.push_back(rank);
-  }
-  for (const HostSlots& slots : hosts_) {
-    const bool used = std::any_of(hosts.begin(), hosts.end(),
-                                  [&](const HostStatus& host) { return host.name == slots.name; });
-    if (!used) hosts.push_back({.name = slots.name, .state = kHostMissing});
-  }
-  keeper_.BeginAttempt(attempt_, std::move(hosts), std::move(ranks));
 }
 
 RankWatch::Options SupervisedRun::WatchOptions() {
@@ -398,9 +341,27 @@ SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error) const 
           .cause = std::string(error.message())};
 }
 
+void SupervisedRun::ShowRanks() {
+  const std::string here = HostName();
+  std::vector<RankStatus> ranks;
+  std::vector<HostStatus> hosts;
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    const std::string host = place_->HostOf(rank);
+    ranks.push_back({.rank = rank, .host = host.empty() ? here : host});
+    if (hosts.empty() || hosts.back().name != ranks.back().host) hosts.push_back({.name = ranks.back().host});
+    hosts.back().ranks.push_back(rank);
+  }
+  for (const HostSlots& slots : hosts_) {
+    const bool used = std::any_of(hosts.begin(), hosts.end(),
+                                  [&](const HostStatus& host) { return host.name == slots.name; });
+    if (!used) hosts.push_back({.name = slots.name, .state = kHostMissing});
+  }
+  watch_.BeginAttempt(attempt_, std::move(hosts), std::move(ranks));
+}
+
 SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output,
                                                 RankWatch& watch) {
-  if (keeper_.ends_now()) return {.result = Interrupted(SIGTERM)};
+  if (watch_.ends_now()) return {.result = Interrupted(SIGTERM)};
   for (const RankEnd& end : ends) {
     if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);

@@ -20,7 +20,7 @@
 #include "cmd/train/rank_place.h"
 #include "cmd/train/rank_watch.h"
 #include "cmd/train/run_hosts.h"
-#include "cmd/train/status_keeper.h"
+#include "cmd/train/run_watch.h"
 #include "cmd/train/train_options.h"
 #include "parallel/launch/restart_policy.h"
 
@@ -88,7 +88,7 @@ class SupervisedRun {
   int attempt_ = 1;
   Progress progress_;
   std::optional<RunFolder> folder_;
-  StatusKeeper keeper_;
+  RunWatch watch_;
   RestartPolicy policy_;
   std::unique_ptr<TakenSignals> signals_;
   std::unique_ptr<RankPlace> place_;

@@ -13,11 +13,15 @@
 
 namespace ftune::agent {
 
-// From the launcher. Those of the first four are answered, in their order, by a frame of kAnswer.
-inline constexpr char kCheck[] = "check";        // paths, folder, probe → missing, no_folder, sees_probe
-inline constexpr char kServe[] = "serve";        // address, prefix, ranks → port
-inline constexpr char kReach[] = "reach";        // address, port, prefix → own_address
-inline constexpr char kStart[] = "start";        // StartOrder; its bytes are the ranks' input → nothing
+// From the launcher. Questions are answered, in their order, by a frame of kAnswer.
+inline constexpr char kCheck[] = "check";      // paths, folder, probe → missing, no_folder, sees_probe
+inline constexpr char kServe[] = "serve";      // address, prefix, ranks, tls → port, fingerprint
+inline constexpr char kReach[] = "reach";      // address, port, prefix, fingerprint → own_address, port
+inline constexpr char kStart[] = "start";      // StartOrder; its bytes are the ranks' input → nothing
+inline constexpr char kExamine[] = "examine";  // AgentOptions::examine's → what that says
+inline constexpr char kListen[] = "listen";    // token → port, of a LinkProbeServer
+inline constexpr char kMeasure[] = "measure";  // addresses, port, token → round_trip, sent, received
+// And what is not answered.
 inline constexpr char kSignal[] = "signal";      // signal, for the ranks
 inline constexpr char kStop[] = "stop";          // the ranks are stopped, until
 inline constexpr char kContinue[] = "continue";  // they go on

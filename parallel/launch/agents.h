@@ -85,7 +85,7 @@ class Agents {
                                            TakenSignals& signals, AgentsObserver& observer);
 
   // From within Run, by its observer: a signal for all ranks; that all end, as where one of them has failed;
-  // that all are killed at once.
+  // that they are killed at once.
   void Pass(int signal);
   void EndAll();
   void KillAll();

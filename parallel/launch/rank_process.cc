@@ -6,12 +6,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "base/io_error.h"
 #include "base/strings.h"
 
@@ -47,27 +47,6 @@ absl::StatusOr<Descriptor> InputOf(const std::string& text) {
   const bool whole = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!whole || lseek(file.get(), 0, SEEK_SET) != 0) return CannotStart("no memory for its input");
   return file;
-}
-
-// This process's environment, with `changes` in it.
-std::vector<std::string> Environment(const std::vector<std::string>& changes) {
-  const auto same_name = [](std::string_view a, std::string_view b) {
-    return a.substr(0, a.find('=') + 1) == b.substr(0, b.find('=') + 1);
-  };
-  std::vector<std::string> all = changes;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const bool changed = std::any_of(changes.begin(), changes.end(),
-                                     [&](const std::string& change) { return same_name(change, *variable); });
-    if (!changed) all.emplace_back(*variable);
-  }
-  return all;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // All that the child needs, made before it is: between fork and exec nothing may be allocated.
@@ -117,9 +96,9 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
   }
 
   std::vector<std::string> arguments = command.arguments;
-  std::vector<std::string> environment = Environment(command.environment);
-  std::vector<char*> argument_pointers = Pointers(arguments);
-  std::vector<char*> environment_pointers = Pointers(environment);
+  std::vector<std::string> environment = ExecEnvironment(command.environment);
+  std::vector<char*> argument_pointers = ExecPointers(arguments);
+  std::vector<char*> environment_pointers = ExecPointers(environment);
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (const int core : command.cores) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,7 +28,7 @@
 
 namespace ftune {
 
-class StatusKeeper {
+class RunWatch {
  public:
   // Who leads the run, by which a request to end at once is met.
   enum class Leader {
@@ -36,11 +37,11 @@ class StatusKeeper {
   };
 
   // Keeps what it is told to itself until Begin; so it does for good of what is no run.
-  StatusKeeper(RunPaths paths, Leader leader);
+  RunWatch(RunPaths paths, Leader leader);
   // A run that did not come to End has failed.
-  ~StatusKeeper();
-  StatusKeeper(const StatusKeeper&) = delete;
-  StatusKeeper& operator=(const StatusKeeper&) = delete;
+  ~RunWatch();
+  RunWatch(const RunWatch&) = delete;
+  RunWatch& operator=(const RunWatch&) = delete;
 
   // Where the recipe has log.metrics_port, pages are served from here on. An error where that cannot be.
   absl::Status Serve(const LoadedRecipe& loaded, Progress& progress);
@@ -58,9 +59,8 @@ class StatusKeeper {
   void OnPulse(int rank, const Pulse& pulse);
   void OnLost(const std::string& host, const std::string& why);
   void EndRanks();
-
-  // Of a rank that leads itself: what it shows, asked for by a thread until the end.
-  void set_own_pulse(std::function<Pulse()> look);
+  // Of a process that is a rank itself and leads: what that one shows, looked at now and then.
+  void set_look(std::function<Pulse()> look) { look_ = std::move(look); }
 
   // What became of the run: the last that is written.
   void End(const absl::StatusOr<CommandResult>& result);
@@ -86,18 +86,19 @@ class StatusKeeper {
 
   const RunPaths paths_;
   const Leader leader_;
+  std::function<Pulse()> look_;  // set before Begin
   std::atomic<bool> ends_now_{false};
 
   std::mutex mutex_;  // of all that follows, up to the thread
   std::condition_variable wake_;
   RunStatus status_;
   std::optional<TrainingLog> log_;
-  std::function<Pulse()> own_pulse_;
+  bool ranks_run_ = false;  // those of status_.attempt
   bool begun_ = false;
   bool ended_ = false;
   bool changed_ = false;  // since it was written
   bool urgent_ = false;   // and shall be written at once
-  absl::Duration written_at_;
+  absl::Duration written_at_, looked_at_;
 
   std::thread thread_;
   std::mutex gpu_mutex_;

@@ -1,4 +1,4 @@
-#include "cmd/train/status_keeper.h"
+#include "cmd/train/run_watch.h"
 
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::string PlaceOf(const std::string& address, int port) {
 
 }  // namespace
 
-StatusKeeper::StatusKeeper(RunPaths paths, Leader leader) : paths_(std::move(paths)), leader_(leader) {
+RunWatch::RunWatch(RunPaths paths, Leader leader) : paths_(std::move(paths)), leader_(leader) {
   status_.run = paths_.folder.string();
   status_.started = UnixNow();
   status_.leader = {.host = HostName(),
@@ -42,12 +42,12 @@ StatusKeeper::StatusKeeper(RunPaths paths, Leader leader) : paths_(std::move(pat
                     .start = ProcessStart(getpid()).value_or(0)};
 }
 
-StatusKeeper::~StatusKeeper() {
+RunWatch::~RunWatch() {
   server_.reset();
   Finish(RunState::kFailed, 1, std::nullopt);
 }
 
-absl::Status StatusKeeper::Serve(const LoadedRecipe& loaded, Progress& progress) {
+absl::Status RunWatch::Serve(const LoadedRecipe& loaded, Progress& progress) {
   const LogSection& log = loaded.recipe.log;
   if (!log.metrics_port) return absl::OkStatus();
   nvml_ = Nvml::Open();
@@ -69,7 +69,7 @@ absl::Status StatusKeeper::Serve(const LoadedRecipe& loaded, Progress& progress)
   return absl::OkStatus();
 }
 
-std::string StatusKeeper::Metrics() {
+std::string RunWatch::Metrics() {
   std::vector<GpuUse> gpus;
   if (nvml_ != nullptr) {
     const std::lock_guard lock(gpu_mutex_);
@@ -78,14 +78,14 @@ std::string StatusKeeper::Metrics() {
   return MetricsText(Status(), gpus, UnixNow());
 }
 
-RunStatus StatusKeeper::Status() {
+RunStatus RunWatch::Status() {
   const std::lock_guard lock(mutex_);
   RunStatus status = status_;
   status.updated = UnixNow();
   return status;
 }
 
-void StatusKeeper::Begin(int attempt, bool goes_on) {
+void RunWatch::Begin(int attempt, bool goes_on) {
   RemoveStopRequest(paths_);  // that the run before did not live to see
   const std::lock_guard lock(mutex_);
   status_.attempt = attempt;
@@ -96,48 +96,49 @@ void StatusKeeper::Begin(int attempt, bool goes_on) {
   thread_ = QuietThread([this] { Run(); });
 }
 
-void StatusKeeper::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vector<RankStatus> ranks) {
+void RunWatch::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vector<RankStatus> ranks) {
   const std::lock_guard lock(mutex_);
   if (attempt != status_.attempt) ++status_.restarts;
   status_.attempt = attempt;
   status_.hosts = std::move(hosts);
   status_.ranks = std::move(ranks);
+  ranks_run_ = true;
   urgent_ = true;
   wake_.notify_all();
 }
 
-void StatusKeeper::SetState(RunState state) {
+void RunWatch::SetState(RunState state) {
   const std::lock_guard lock(mutex_);
   status_.state = state;
   urgent_ = true;
   wake_.notify_all();
 }
 
-RankStatus* StatusKeeper::Find(int rank) {
+RankStatus* RunWatch::Find(int rank) {
   const auto found = std::find_if(status_.ranks.begin(), status_.ranks.end(),
                                   [&](const RankStatus& status) { return status.rank == rank; });
   return found == status_.ranks.end() ? nullptr : &*found;
 }
 
-void StatusKeeper::OnStarted(int rank, pid_t pid) {
+void RunWatch::OnStarted(int rank, pid_t pid) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->pid = pid;
   Changed();
 }
 
-void StatusKeeper::OnState(int rank, RankState state) {
+void RunWatch::OnState(int rank, RankState state) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->state = state;
   Changed();
 }
 
-void StatusKeeper::OnPulse(int rank, const Pulse& pulse) {
+void RunWatch::OnPulse(int rank, const Pulse& pulse) {
   const std::lock_guard lock(mutex_);
   if (RankStatus* const status = Find(rank)) status->pulse = pulse;
   Changed();
 }
 
-void StatusKeeper::OnLost(const std::string& host, const std::string& why) {
+void RunWatch::OnLost(const std::string& host, const std::string& why) {
   const std::lock_guard lock(mutex_);
   for (HostStatus& status : status_.hosts) {
     if (status.name == host) status.state = StrCat("lost: ", why);
@@ -148,24 +149,20 @@ void StatusKeeper::OnLost(const std::string& host, const std::string& why) {
   Changed();
 }
 
-void StatusKeeper::set_own_pulse(std::function<Pulse()> look) {
-  const std::lock_guard lock(mutex_);
-  own_pulse_ = std::move(look);
-}
-
-void StatusKeeper::EndRanks() {
+void RunWatch::EndRanks() {
   const std::lock_guard lock(mutex_);
   MarkEnded();
-  Changed();
 }
 
-void StatusKeeper::MarkEnded() {
+void RunWatch::MarkEnded() {
   for (RankStatus& rank : status_.ranks) {
     if (rank.state != RankState::kLost) rank.state = RankState::kEnded;
   }
+  ranks_run_ = false;
+  Changed();
 }
 
-void StatusKeeper::End(const absl::StatusOr<CommandResult>& result) {
+void RunWatch::End(const absl::StatusOr<CommandResult>& result) {
   if (!result.ok()) {
     const int exit = ExitCodeOf(result.status());
     Finish(RunState::kFailed, exit,
@@ -175,7 +172,7 @@ void StatusKeeper::End(const absl::StatusOr<CommandResult>& result) {
   Finish(result->exit == 0 ? RunState::kDone : RunState::kStopped, result->exit, std::nullopt);
 }
 
-bool StatusKeeper::Finish(RunState state, int exit, std::optional<RunError> error) {
+bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
   {
     const std::lock_guard lock(mutex_);
     if (!begun_ || std::exchange(ended_, true)) return false;
@@ -192,7 +189,7 @@ bool StatusKeeper::Finish(RunState state, int exit, std::optional<RunError> erro
   return true;
 }
 
-void StatusKeeper::Run() {
+void RunWatch::Run() {
   std::unique_lock lock(mutex_);
   while (!ended_) {
     Refresh();
@@ -204,7 +201,7 @@ void StatusKeeper::Run() {
   }
 }
 
-void StatusKeeper::TakeRequest() {
+void RunWatch::TakeRequest() {
   const std::optional<StopRequest> request = TakeStopRequest(paths_);
   if (!request) return;
   if (*request == StopRequest::kNow) {
@@ -217,22 +214,22 @@ void StatusKeeper::TakeRequest() {
   kill(getpid(), SIGTERM);
 }
 
-void StatusKeeper::Refresh() {
-  if (own_pulse_) {
-    status_.ranks.front().pulse = own_pulse_();
+void RunWatch::Refresh() {
+  if (look_ && MonotonicNow() - looked_at_ >= kBetweenWrites) {
+    looked_at_ = MonotonicNow();
+    for (RankStatus& rank : status_.ranks) rank.pulse = look_();
     changed_ = true;
   }
   if (!log_->Take()) return;
   changed_ = true;
   status_.figures = log_->figures();
-  const bool waits = status_.state == RunState::kStarting || status_.state == RunState::kRestarting;
-  if (!waits || log_->begun_attempt() != status_.attempt) return;
+  if (!ranks_run_ || status_.state == RunState::kRunning || log_->begun_attempt() != status_.attempt) return;
   status_.state = RunState::kRunning;
   urgent_ = true;
 }
 
 // What cannot be written is written later: a disk that is full is no reason for a run to end.
-void StatusKeeper::Write() {
+void RunWatch::Write() {
   urgent_ = false;
   written_at_ = MonotonicNow();
   status_.updated = UnixNow();
