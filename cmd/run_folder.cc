@@ -100,6 +100,12 @@ fs::path RunPaths::rank_log(int attempt, int rank) const {
   return ranks() / StrCat(kAttempt, attempt) / StrCat("rank-", rank, ".log");
 }
 
+fs::path RunPaths::Shown(const fs::path& path) const {
+  if (shown == folder) return path;
+  const fs::path within = path.lexically_relative(folder);
+  return within == "." ? shown : shown / within;
+}
+
 absl::Status CheckHasRun(const RunPaths& paths) {
   if (HasRun(paths)) return absl::OkStatus();
   const bool there = Exists(paths.folder);

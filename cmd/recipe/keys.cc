@@ -541,6 +541,8 @@ void AddLaunch(KeyTable& table) {
                  "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
+       MakeField("copy_program", &S::copy_program, BoolType(),
+                 "Copy this ftune to hosts that have none there, or another one: into the user's cache."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "

@@ -33,6 +33,8 @@ class RankObserver {
   virtual void OnStopped(int rank, pid_t pid) = 0;
   virtual void OnContinued(int rank, pid_t pid) = 0;
   virtual void OnLost(const std::string& host, const std::string& why) = 0;
+  // Where the ranks meet a connection from this address was refused: once for each.
+  virtual void OnStranger(const std::string& address) = 0;
 };
 
 class RankPlace {

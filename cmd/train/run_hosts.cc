@@ -1,5 +1,6 @@
 #include "cmd/train/run_hosts.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,11 +20,13 @@
 #include "base/hub/repo.h"
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
-#include "parallel/launch/agent_command.h"
-#include "parallel/launch/command_connector.h"
+#include "cmd/train/rank_ends.h"
+#include "cmd/train/run_mirror.h"
 #include "parallel/launch/join_world.h"
+#include "parallel/launch/program_copy.h"
 #include "parallel/launch/program_hash.h"
 #include "parallel/launch/random_token.h"
+#include "parallel/launch/slurm/srun_command.h"
 
 namespace ftune {
 namespace {
@@ -111,6 +114,7 @@ class Watch final : public AgentsObserver {
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
+  void OnStranger(const std::string& address) override { observer_.OnStranger(address); }
 
  private:
   RankOutput& output_;
@@ -126,24 +130,27 @@ RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std
   const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
   const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
   std::error_code none;
-  const AgentProgram program = {
-      .path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
-      .heartbeat_timeout = heartbeat,
-      .connect_timeout = connect / 2};
-  const bool slurm = launch.kind == LaunchKind::kSlurm;
+  program_ = {.path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
+              .heartbeat_timeout = heartbeat,
+              .connect_timeout = connect / 2};
   std::vector<AgentCommand> commands;
   std::vector<std::string> names;
   for (int host = 0; host < std::ssize(slots_); ++host) {
     if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
-    const std::string& name = slots_[host].name;
-    names.push_back(name);
-    commands.push_back(local_[host] ? LocalAgent(program)
-                       : slurm      ? SrunAgent(name, program)
-                                    : SshAgent(name, program));
+    names.push_back(slots_[host].name);
+    commands.push_back(AgentOn(host, program_));
   }
+  auto connector = std::make_unique<CommandConnector>(std::move(commands));
+  connector_ = connector.get();
   agents_ = std::make_unique<Agents>(
-      std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
+      std::move(names), std::move(connector),
       AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
+}
+
+AgentCommand RunHosts::AgentOn(int host, const AgentProgram& program) const {
+  if (local_[host]) return LocalAgent(program);
+  const bool slurm = loaded_.recipe.launch.kind == LaunchKind::kSlurm;
+  return slurm ? SrunAgent(slots_[host].name, program) : SshAgent(slots_[host].name, program);
 }
 
 std::vector<int> RunHosts::all() const {
@@ -172,23 +179,57 @@ absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& 
   return hosts;
 }
 
-std::map<int, absl::Status> RunHosts::ConnectAll() {
+std::map<int, absl::Status> RunHosts::ConnectTo(const std::vector<int>& hosts) {
   std::map<int, absl::Status> wrong;
-  for (const HostFailure& failure : agents_->Connect(all())) wrong[failure.host] = failure.why;
+  for (const HostFailure& failure : agents_->Connect(hosts)) wrong[failure.host] = failure.why;
   const std::string build = ProgramHash();
+  for (const int host : hosts) {
+    if (!agents_->connected(host) || agents_->facts(host).build == build) continue;
+    wrong[host] = HostError(agents_->name(host), "its ftune is another build of the same version",
+                            "copy the program to all hosts (launch.copy_program: true does), or name it with "
+                            "launch.program");
+  }
+  return wrong;
+}
+
+void RunHosts::BringProgram(std::map<int, absl::Status>& wrong) {
+  const bool slurm = loaded_.recipe.launch.kind == LaunchKind::kSlurm;
+  std::vector<int> hosts;
+  std::vector<std::vector<std::string>> commands;
+  for (const auto& [host, why] : wrong) {
+    if (local_[host]) continue;
+    hosts.push_back(host);
+    const std::string& name = slots_[host].name;
+    commands.push_back(slurm ? SrunCommand(name, CopyCommand()) : SshWords(name, program_, CopyCommand()));
+  }
+  const std::vector<absl::StatusOr<std::string>> copies = CopyProgram(commands);
+  std::vector<int> again;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (!copies[i].ok()) {
+      wrong[hosts[i]] = HostError(agents_->name(hosts[i]), std::string(copies[i].status().message()), "");
+      continue;
+    }
+    agents_->Disconnect(hosts[i]);
+    AgentProgram program = program_;
+    program.path = *copies[i];
+    connector_->set_command(hosts[i], AgentOn(hosts[i], program));
+    wrong.erase(hosts[i]);
+    again.push_back(hosts[i]);
+  }
+  wrong.merge(ConnectTo(again));
+}
+
+std::map<int, absl::Status> RunHosts::ConnectAll() {
+  std::map<int, absl::Status> wrong = ConnectTo(all());
+  if (loaded_.recipe.launch.copy_program) BringProgram(wrong);
   std::map<std::string, std::string> names;  // by identity
   for (const int host : all()) {
-    if (!agents_->connected(host)) continue;
-    const agent::HostFacts& facts = agents_->facts(host);
+    if (wrong.contains(host)) continue;
     const std::string& name = agents_->name(host);
-    const auto [other, is_new] = names.emplace(facts.identity, name);
-    if (facts.build != build) {
-      wrong[host] = HostError(name, "its ftune is another build of the same version",
-                              "copy the program to all hosts, or name it with launch.program");
-    } else if (!is_new) {
-      wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
-                              "name each host once, with as many slots as it has ranks");
-    }
+    const auto [other, is_new] = names.emplace(agents_->facts(host).identity, name);
+    if (is_new) continue;
+    wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
+                            "name each host once, with as many slots as it has ranks");
   }
   CheckPaths(wrong);
   return wrong;
@@ -293,25 +334,25 @@ void RunHosts::LookForMissing() {
   look_.emplace(*std::move(look));
 }
 
-absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
+absl::Status RunHosts::FindFolder(const RunPaths& paths) {
+  mirrored_.reset();
   if (first_is_here()) return absl::OkStatus();
   const fs::path probe = paths.folder / StrCat(".probe-", RandomToken());
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
   const absl::StatusOr<Json> answer =
       agents_
-          ->Ask({0}, agent::kCheck,
+          ->Ask({chosen_.front()}, agent::kCheck,
                 {{"paths", Json::array()}, {"folder", ""}, {"probe", fs::absolute(probe).string()}})
           .front();
   std::error_code ignored;
   fs::remove(probe, ignored);
   FTUNE_RETURN_IF_ERROR(answer.status());
-  if (answer->value("sees_probe", false)) return absl::OkStatus();
-  return UsageError({.file = paths.folder.string(),
-                     .key = "output_dir",
-                     .message = StrCat("host ", agents_->name(chosen_.front()),
-                                       ", where the first rank is, does not have this folder"),
-                     .expected = "a folder on a disk that the two share",
-                     .hint = "or call ftune on one of the hosts: the first rank is where it is called"});
+  if (!answer->value("sees_probe", false)) mirrored_ = paths;
+  return absl::OkStatus();
+}
+
+absl::Status RunHosts::CollectFolder() {
+  return mirrored_ ? RunMirror(*agents_, chosen_.front(), *mirrored_).Collect() : absl::OkStatus();
 }
 
 absl::Status RunHosts::Reconnect(Progress& progress) {
@@ -341,7 +382,7 @@ absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) 
   const bool alone = chosen_.size() == 1;
   const absl::StatusOr<Json> served =
       agents_
-          ->Ask({0}, agent::kServe,
+          ->Ask({chosen_.front()}, agent::kServe,
                 {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
           .front();
   FTUNE_RETURN_IF_ERROR(served.status());
@@ -369,8 +410,10 @@ absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) 
   return why;
 }
 
-HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at) const {
-  HostRanks ranks = {.host = host};
+HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at,
+                            const std::string& mirror) const {
+  const bool mirrors = host == chosen_.front() && !mirror.empty();
+  HostRanks ranks = {.host = host, .mirrors = mirrors};
   at.local_ranks = slots_[host].slots;
   const int64_t threads = order.threads_given
                               ? *loaded_.recipe.launch.threads
@@ -384,6 +427,7 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
     ranks.ranks.push_back(at.rank);
     std::vector<std::string> arguments = ArgumentsOf(order, threads);
     if (host != chosen_.front() && order.goes_on) arguments.push_back("--recipe-of-first");
+    if (mirrors) arguments.push_back(StrCat("--run-folder=", mirror));
     ranks.arguments.push_back(std::move(arguments));
     std::vector<std::string> environment = EnvironmentOf(at);
     environment.insert(environment.end(), forwarded.begin(), forwarded.end());
@@ -395,10 +439,29 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
 absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) {
   FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
+  std::optional<RunMirror> mirror;
+  if (mirrored_) {
+    mirror.emplace(*agents_, chosen_.front(), *mirrored_);
+    FTUNE_RETURN_IF_ERROR(mirror->Prepare(order.goes_on));
+  }
   std::vector<HostRanks> ranks;
-  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, store));
-  Watch watch(output, observer, [this] { LookForMissing(); });
-  return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
+  for (const int host : chosen_) {
+    ranks.push_back(RanksOn(host, order, store, mirror ? mirror->folder() : ""));
+  }
+  Watch watch(output, observer, [&] {
+    LookForMissing();
+    if (mirror) mirror->OnTick(output);
+  });
+  FTUNE_ASSIGN_OR_RETURN(std::vector<RankEnd> ends,
+                         agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch));
+  const bool all_well = std::all_of(ends.begin(), ends.end(), EndedWell);
+  if (mirror && all_well) {
+    FTUNE_RETURN_IF_ERROR(mirror->Finish());
+    const bool done = std::all_of(ends.begin(), ends.end(),
+                                  [](const RankEnd& end) { return WEXITSTATUS(end.wait_status) == 0; });
+    if (done) mirror->Leave();
+  }
+  return ends;
 }
 
 }  // namespace ftune

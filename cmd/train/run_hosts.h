@@ -14,7 +14,9 @@
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
 #include "cmd/train/rank_place.h"
+#include "parallel/launch/agent_command.h"
 #include "parallel/launch/agents.h"
+#include "parallel/launch/command_connector.h"
 #include "parallel/launch/command_process.h"
 #include "parallel/launch/host_list.h"
 
@@ -43,14 +45,22 @@ class RunHosts final : public RankPlace {
   bool complete() const { return chosen_.size() == slots_.size(); }
   // Whether the last ranks were told to save and end, since a host is back.
   bool grows() const { return grows_; }
-  // The first rank writes to the run's folder, so its host must have this one's.
-  absl::Status CheckSeesFolder(const RunPaths& paths);
+  // The first rank writes to the run's folder: where its host does not have this one's, that is kept equal to
+  // a mirror there.
+  absl::Status FindFolder(const RunPaths& paths);
+  // Of a run that goes on: takes from that mirror what has not come here.
+  absl::Status CollectFolder();
   bool first_is_here() const { return local_[chosen_.front()]; }
 
  private:
   RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local);
+  AgentCommand AgentOn(int host, const AgentProgram& program) const;
   // Connects to all, and checks them: what is wrong with each of them that cannot be used.
   std::map<int, absl::Status> ConnectAll();
+  // To those of `hosts` that are not connected yet, where they have this very program.
+  std::map<int, absl::Status> ConnectTo(const std::vector<int>& hosts);
+  // Copies the program to hosts with which something is wrong, and connects to them once more.
+  void BringProgram(std::map<int, absl::Status>& wrong);
   void CheckPaths(std::map<int, absl::Status>& wrong);
   absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
   void WarnOfClocks(Progress& progress) const;
@@ -59,17 +69,22 @@ class RunHosts final : public RankPlace {
   // Has the first host serve the store where all others reach it; → its address and port.
   absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
   std::vector<std::string> StoreAddresses() const;
-  HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
+  // `mirror`: where the first host has the run's folder, if that is not the same; else empty.
+  HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store,
+                    const std::string& mirror) const;
   std::vector<int> all() const;
   std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
   std::vector<bool> local_;
+  AgentProgram program_;
+  CommandConnector* connector_ = nullptr;  // of the agents
   std::unique_ptr<Agents> agents_;
-  std::vector<int> chosen_;        // hosts that have ranks, in their order
-  std::vector<int> host_of_rank_;  // of those
-  std::set<int> unusable_;         // though they can be reached
+  std::vector<int> chosen_;           // hosts that have ranks, in their order
+  std::vector<int> host_of_rank_;     // of those
+  std::set<int> unusable_;            // though they can be reached
+  std::optional<RunPaths> mirrored_;  // the run's folder, where the first host does not have it
   bool grows_ = false;
   absl::Duration last_look_;
   int looked_at_ = -1;                  // last, of those that are missing

@@ -45,6 +45,9 @@ class Watch final : public RankObserver {
   void OnLost(const std::string& host, const std::string& why) override {
     output_.Show(StrCat("host ", host, " is lost: ", why));
   }
+  void OnStranger(const std::string& address) override {
+    output_.Show(StrCat("a connection from ", address, " that does not know the run's token was refused"));
+  }
 
  private:
   void Say(int rank, pid_t pid, std::string_view what) {
@@ -106,7 +109,6 @@ absl::StatusOr<CommandResult> SupervisedRun::Run() {
     const absl::Status prepared = PrepareData(*model_plan);
     if (!prepared.ok()) return loaded_.Placed(prepared);
   }
-  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CheckSeesFolder(paths_));
   return RunAttempts(*folder);
 }
 
@@ -135,10 +137,15 @@ absl::Status SupervisedRun::FitToHosts() {
 }
 
 absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
-  if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force, options_.least_attempt);
-  FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
-  options_.resume = std::move(taken.point);
-  return std::move(taken.folder);
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder,
+                         options_.resume
+                             ? RunFolder::Continue(paths_.folder, options_.least_attempt)
+                             : RunFolder::Create(paths_.folder, options_.force, options_.least_attempt));
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->FindFolder(paths_));
+  if (!options_.resume) return folder;
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CollectFolder());
+  FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, options_.step, progress_));
+  return folder;
 }
 
 absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
@@ -228,7 +235,7 @@ absl::Status SupervisedRun::FindHostsAgain() {
   absl::Duration wait = absl::Seconds(1);
   while (true) {
     const absl::Status found = run_hosts_->Reconnect(progress_);
-    if (found.ok()) return run_hosts_->CheckSeesFolder(paths_);
+    if (found.ok()) return run_hosts_->FindFolder(paths_);
     if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
     progress_.Say(StrCat("waiting for hosts: ", std::string(found.message())));
     if (!WaitToRestart(wait)) return found;
@@ -238,6 +245,7 @@ absl::Status SupervisedRun::FindHostsAgain() {
 
 absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const std::string& cause, int64_t failed_step) {
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
+  if (run_hosts_ != nullptr && HasBegun()) FTUNE_RETURN_IF_ERROR(run_hosts_->CollectFolder());
   FTUNE_RETURN_IF_ERROR(folder.BeginAttempt());
   attempt_ = folder.attempt();
   progress_.Say(StrCat("attempt ", attempt_, ": ", cause));
@@ -314,9 +322,13 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   FTUNE_ASSIGN_OR_RETURN(RankOutput output,
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
   Watch watch(order, *place_, verbosity_, output);
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
+  const absl::StatusOr<std::vector<RankEnd>> ends = place_->Run(order, *signals_, output, watch);
   output.TakeRest();
-  return OutcomeOf(ends, output);
+  if (ends.ok()) return OutcomeOf(*ends, output);
+  // A host that is lost before its ranks run, or when they have ended.
+  const bool may_pass = run_hosts_ != nullptr && place_->signal() == 0 && MayPass(ends.status());
+  return Outcome{
+      .result = ends.status(), .may_pass = may_pass, .cause = std::string(ends.status().message())};
 }
 
 SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output) {
