@@ -5,16 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hub/repo.h"
@@ -22,11 +18,9 @@
 #include "base/strings.h"
 #include "cmd/train/rank_ends.h"
 #include "cmd/train/run_mirror.h"
+#include "parallel/launch/agent_command.h"
 #include "parallel/launch/join_world.h"
-#include "parallel/launch/program_copy.h"
-#include "parallel/launch/program_hash.h"
 #include "parallel/launch/random_token.h"
-#include "parallel/launch/slurm/srun_command.h"
 
 namespace ftune {
 namespace {
@@ -34,8 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr double kMostSkew = 5.0;  // seconds between two clocks
-constexpr absl::Duration kLongestConnect = absl::Seconds(30);
+constexpr char kLoopback[] = "127.0.0.1";
 constexpr int64_t kAllHosts = std::numeric_limits<int64_t>::max();
 constexpr absl::Duration kLook = absl::Seconds(10);  // between looks whether a missing host is back
 
@@ -54,11 +47,6 @@ std::vector<std::string> ForwardedEnvironment() {
     if (wanted) forwarded.emplace_back(text);
   }
   return forwarded;
-}
-
-absl::Status HostError(const std::string& host, std::string message, std::string hint) {
-  return UserError(ExitCode::kRankFailed,
-                   {.key = StrCat("host ", host), .message = std::move(message), .hint = std::move(hint)});
 }
 
 // One error that names them all.
@@ -94,6 +82,12 @@ std::vector<std::string> NamedPaths(const Recipe& recipe) {
   return paths;
 }
 
+std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> names;
+  for (const HostSlots& host : hosts) names.push_back(host.name);
+  return names;
+}
+
 // What the agents tell goes to whoever watches the run; output to the ranks' files.
 class Watch final : public AgentsObserver {
  public:
@@ -113,6 +107,7 @@ class Watch final : public AgentsObserver {
   void OnOutput(int rank, std::string_view bytes) override { output_.Append(rank, bytes); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
+  void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
   void OnStranger(const std::string& address) override { observer_.OnStranger(address); }
 
@@ -124,44 +119,16 @@ class Watch final : public AgentsObserver {
 
 }  // namespace
 
-RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local)
-    : loaded_(loaded), slots_(std::move(slots)), local_(std::move(local)) {
-  const LaunchSection& launch = loaded_.recipe.launch;
-  const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
-  const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
-  std::error_code none;
-  program_ = {.path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
-              .heartbeat_timeout = heartbeat,
-              .connect_timeout = connect / 2};
-  std::vector<AgentCommand> commands;
-  std::vector<std::string> names;
-  for (int host = 0; host < std::ssize(slots_); ++host) {
-    if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
-    names.push_back(slots_[host].name);
-    commands.push_back(AgentOn(host, program_));
+RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots)
+    : loaded_(loaded), slots_(std::move(slots)), agents_(NamesOf(slots_), loaded.recipe.launch) {
+  for (HostSlots& host : slots_) {
+    if (host.slots == 0) host.slots = static_cast<int>(*loaded_.recipe.launch.ranks_per_host);
   }
-  auto connector = std::make_unique<CommandConnector>(std::move(commands));
-  connector_ = connector.get();
-  agents_ = std::make_unique<Agents>(
-      std::move(names), std::move(connector),
-      AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
-}
-
-AgentCommand RunHosts::AgentOn(int host, const AgentProgram& program) const {
-  if (local_[host]) return LocalAgent(program);
-  const bool slurm = loaded_.recipe.launch.kind == LaunchKind::kSlurm;
-  return slurm ? SrunAgent(slots_[host].name, program) : SshAgent(slots_[host].name, program);
-}
-
-std::vector<int> RunHosts::all() const {
-  std::vector<int> hosts(slots_.size());
-  std::iota(hosts.begin(), hosts.end(), 0);
-  return hosts;
 }
 
 std::vector<int> RunHosts::missing() const {
   std::vector<int> hosts;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     if (!agents_->connected(host) && !unusable_.contains(host)) hosts.push_back(host);
   }
   return hosts;
@@ -172,72 +139,20 @@ absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& 
                                                             Progress& progress) {
   std::stable_partition(slots.begin(), slots.end(),
                         [](const HostSlots& host) { return IsThisHost(host.name); });
-  std::vector<bool> local;
-  for (const HostSlots& host : slots) local.push_back(IsThisHost(host.name));
-  std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots), std::move(local)));
+  std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots)));
   FTUNE_RETURN_IF_ERROR(hosts->Choose(hosts->ConnectAll(), progress));
   return hosts;
 }
 
-std::map<int, absl::Status> RunHosts::ConnectTo(const std::vector<int>& hosts) {
-  std::map<int, absl::Status> wrong;
-  for (const HostFailure& failure : agents_->Connect(hosts)) wrong[failure.host] = failure.why;
-  const std::string build = ProgramHash();
-  for (const int host : hosts) {
-    if (!agents_->connected(host) || agents_->facts(host).build == build) continue;
-    wrong[host] = HostError(agents_->name(host), "its ftune is another build of the same version",
-                            "copy the program to all hosts (launch.copy_program: true does), or name it with "
-                            "launch.program");
-  }
-  return wrong;
-}
-
-void RunHosts::BringProgram(std::map<int, absl::Status>& wrong) {
-  const bool slurm = loaded_.recipe.launch.kind == LaunchKind::kSlurm;
-  std::vector<int> hosts;
-  std::vector<std::vector<std::string>> commands;
-  for (const auto& [host, why] : wrong) {
-    if (local_[host]) continue;
-    hosts.push_back(host);
-    const std::string& name = slots_[host].name;
-    commands.push_back(slurm ? SrunCommand(name, CopyCommand()) : SshWords(name, program_, CopyCommand()));
-  }
-  const std::vector<absl::StatusOr<std::string>> copies = CopyProgram(commands);
-  std::vector<int> again;
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    if (!copies[i].ok()) {
-      wrong[hosts[i]] = HostError(agents_->name(hosts[i]), std::string(copies[i].status().message()), "");
-      continue;
-    }
-    agents_->Disconnect(hosts[i]);
-    AgentProgram program = program_;
-    program.path = *copies[i];
-    connector_->set_command(hosts[i], AgentOn(hosts[i], program));
-    wrong.erase(hosts[i]);
-    again.push_back(hosts[i]);
-  }
-  wrong.merge(ConnectTo(again));
-}
-
 std::map<int, absl::Status> RunHosts::ConnectAll() {
-  std::map<int, absl::Status> wrong = ConnectTo(all());
-  if (loaded_.recipe.launch.copy_program) BringProgram(wrong);
-  std::map<std::string, std::string> names;  // by identity
-  for (const int host : all()) {
-    if (wrong.contains(host)) continue;
-    const std::string& name = agents_->name(host);
-    const auto [other, is_new] = names.emplace(agents_->facts(host).identity, name);
-    if (is_new) continue;
-    wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
-                            "name each host once, with as many slots as it has ranks");
-  }
+  std::map<int, absl::Status> wrong = agents_.Connect();
   CheckPaths(wrong);
   return wrong;
 }
 
 void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
   std::vector<int> hosts;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     if (!wrong.contains(host)) hosts.push_back(host);
   }
   const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
@@ -259,11 +174,28 @@ void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
   }
 }
 
+void RunHosts::LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress) {
+  for (const int host : slow_) {
+    const auto place = std::find(usable.begin(), usable.end(), host);
+    if (place == usable.end()) continue;
+    if (agents_.is_here(host) || std::ssize(usable) <= needed) {
+      progress.Say(
+          StrCat("host ", agents_->name(host), " is slow, but ",
+                 agents_.is_here(host) ? "the run's folder is there" : "without it too few are left"));
+      continue;
+    }
+    progress.Say(StrCat("host ", agents_->name(host), " is slow, and the run does without it"));
+    usable.erase(place);
+    unusable_.insert(host);
+    agents_->Disconnect(host);
+  }
+}
+
 absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress& progress) {
   const LaunchSection& launch = loaded_.recipe.launch;
   std::vector<int> usable;
   std::vector<absl::Status> errors;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     const auto why = wrong.find(host);
     if (why == wrong.end()) {
       usable.push_back(host);
@@ -280,6 +212,7 @@ absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress
   for (const absl::Status& why : errors) {
     progress.Say(StrCat("warning: the run does without a host: ", std::string(why.message())));
   }
+  LeaveOutSlow(needed, usable, progress);
   const int64_t most = launch.max_hosts.value_or(kAllHosts);
   if (std::ssize(usable) > most) usable.resize(most);
   chosen_ = std::move(usable);
@@ -297,10 +230,8 @@ std::vector<HostSlots> RunHosts::hosts() const {
 
 void RunHosts::WarnOfClocks(Progress& progress) const {
   for (const int host : chosen_) {
-    const double skew = agents_->facts(host).skew;
-    if (std::abs(skew) <= kMostSkew) continue;
-    progress.Say(absl::StrFormat("warning: the clock of host %s is %.0f s %s: times in logs will not agree",
-                                 agents_->name(host), std::abs(skew), skew > 0 ? "ahead" : "behind"));
+    const std::optional<std::string> wrong = agents_.WrongClock(host);
+    if (wrong) progress.Say(StrCat("warning: ", *wrong, ": times in logs will not agree"));
   }
 }
 
@@ -361,50 +292,42 @@ absl::Status RunHosts::Reconnect(Progress& progress) {
   return Choose(ConnectAll(), progress);
 }
 
-std::vector<std::string> RunHosts::StoreAddresses() const {
-  std::vector<std::string> addresses;
-  const auto add = [&](const std::string& address) {
-    const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-    if (!address.empty() && !known) addresses.push_back(address);
-  };
-  const int first = chosen_.front();
-  add(agents_->facts(first).server_address);
-  // Where this host is the first: what the others see it as.
-  for (const int host : chosen_) {
-    if (local_[first] && !local_[host]) add(agents_->facts(host).client_address);
-  }
-  add(slots_[first].name.substr(slots_[first].name.find('@') + 1));
-  return addresses;
-}
-
-absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) {
-  RankCoordinates store = {.ranks = ranks(), .prefix = prefix};
+absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::string& prefix) {
   const bool alone = chosen_.size() == 1;
+  const bool tls = loaded_.recipe.launch.tls && !alone;
   const absl::StatusOr<Json> served =
       agents_
           ->Ask({chosen_.front()}, agent::kServe,
-                {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
+                {{"address", alone ? kLoopback : ""}, {"prefix", prefix}, {"ranks", ranks()}, {"tls", tls}})
           .front();
   FTUNE_RETURN_IF_ERROR(served.status());
-  store.port = served->value("port", 0);
-  if (alone) {
-    store.address = "127.0.0.1";
-    return store;
-  }
+  const int port = served->value("port", 0);
+  RankCoordinates at = {.ranks = ranks(), .address = kLoopback, .port = port, .prefix = prefix};
+  if (alone) return std::map<int, RankCoordinates>{{chosen_.front(), at}};
   absl::Status why;
-  for (const std::string& address : StoreAddresses()) {
-    const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
-        chosen_, agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
+  for (const std::string& address : agents_.AddressesOf(chosen_.front(), chosen_)) {
+    const std::vector<absl::StatusOr<Json>> answers =
+        agents_->Ask(chosen_, agent::kReach,
+                     {{"address", address},
+                      {"port", port},
+                      {"prefix", prefix},
+                      {"fingerprint", served->value("fingerprint", std::string())}});
     const auto failed =
         std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.ok(); });
     if (failed == answers.end()) {
-      store.address = address;
-      return store;
+      std::map<int, RankCoordinates> of_hosts;
+      for (size_t i = 0; i < chosen_.size(); ++i) {
+        at.address = tls ? kLoopback : address;
+        at.port = (*answers[i]).value("port", 0);
+        if (tls) at.host_address = (*answers[i]).value("own_address", std::string());
+        of_hosts[chosen_[i]] = at;
+      }
+      return of_hosts;
     }
     const int host = chosen_[failed - answers.begin()];
     why.Update(HostError(agents_->name(host),
                          StrCat("it cannot reach host ", agents_->name(chosen_.front()), " at ", address,
-                                ", port ", store.port, ": ", std::string(failed->status().message())),
+                                ", port ", port, ": ", std::string(failed->status().message())),
                          "let the hosts of a run reach each other on all ports"));
   }
   return why;
@@ -419,7 +342,7 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
                               ? *loaded_.recipe.launch.threads
                               : std::max<int64_t>(1, agents_->facts(host).cores / at.local_ranks);
   const std::vector<std::string> forwarded =
-      local_[host] ? std::vector<std::string>() : ForwardedEnvironment();
+      agents_.is_here(host) ? std::vector<std::string>() : ForwardedEnvironment();
   const int first =
       static_cast<int>(std::find(host_of_rank_.begin(), host_of_rank_.end(), host) - host_of_rank_.begin());
   for (at.local_rank = 0; at.local_rank < at.local_ranks; ++at.local_rank) {
@@ -438,7 +361,8 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
 
 absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) {
-  FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
+  const std::string prefix = StrCat(RandomToken(), "/");
+  FTUNE_ASSIGN_OR_RETURN(const auto stores, OfferStore(prefix));
   std::optional<RunMirror> mirror;
   if (mirrored_) {
     mirror.emplace(*agents_, chosen_.front(), *mirrored_);
@@ -446,7 +370,7 @@ absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, Ta
   }
   std::vector<HostRanks> ranks;
   for (const int host : chosen_) {
-    ranks.push_back(RanksOn(host, order, store, mirror ? mirror->folder() : ""));
+    ranks.push_back(RanksOn(host, order, stores.at(host), mirror ? mirror->folder() : ""));
   }
   Watch watch(output, observer, [&] {
     LookForMissing();

@@ -13,10 +13,8 @@
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/train/host_agents.h"
 #include "cmd/train/rank_place.h"
-#include "parallel/launch/agent_command.h"
-#include "parallel/launch/agents.h"
-#include "parallel/launch/command_connector.h"
 #include "parallel/launch/command_process.h"
 #include "parallel/launch/host_list.h"
 
@@ -32,6 +30,8 @@ class RunHosts final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
+  void EndRanks() override { agents_->EndAll(); }
+  void KillAll() override { agents_->KillAll(); }
   int ranks() const override { return static_cast<int>(host_of_rank_.size()); }
   std::string HostOf(int rank) const override { return agents_->name(host_of_rank_[rank]); }
   int signal() const override { return agents_->signal(); }
@@ -40,6 +40,9 @@ class RunHosts final : public RankPlace {
   absl::Duration UntilLostAreGone() const { return agents_->UntilLostAreGone(); }
   // Connects again to what is not there, and chooses anew.
   absl::Status Reconnect(Progress& progress);
+  // Has the host of a rank, which is slow, stand back from then on where enough others are left. This host
+  // has the run's folder, and stays.
+  void StandBack(int rank) { slow_.insert(host_of_rank_[rank]); }
   // The hosts that have ranks, with their number; and whether it is all that the recipe names.
   std::vector<HostSlots> hosts() const;
   bool complete() const { return chosen_.size() == slots_.size(); }
@@ -50,40 +53,32 @@ class RunHosts final : public RankPlace {
   absl::Status FindFolder(const RunPaths& paths);
   // Of a run that goes on: takes from that mirror what has not come here.
   absl::Status CollectFolder();
-  bool first_is_here() const { return local_[chosen_.front()]; }
+  bool first_is_here() const { return agents_.is_here(chosen_.front()); }
 
  private:
-  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local);
-  AgentCommand AgentOn(int host, const AgentProgram& program) const;
+  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots);
   // Connects to all, and checks them: what is wrong with each of them that cannot be used.
   std::map<int, absl::Status> ConnectAll();
-  // To those of `hosts` that are not connected yet, where they have this very program.
-  std::map<int, absl::Status> ConnectTo(const std::vector<int>& hosts);
-  // Copies the program to hosts with which something is wrong, and connects to them once more.
-  void BringProgram(std::map<int, absl::Status>& wrong);
   void CheckPaths(std::map<int, absl::Status>& wrong);
   absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
+  void LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress);
   void WarnOfClocks(Progress& progress) const;
   // Ends ranks where a host that is missing is back.
   void LookForMissing();
-  // Has the first host serve the store where all others reach it; → its address and port.
-  absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
-  std::vector<std::string> StoreAddresses() const;
+  // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
+  absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
   // `mirror`: where the first host has the run's folder, if that is not the same; else empty.
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store,
                     const std::string& mirror) const;
-  std::vector<int> all() const;
   std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
-  std::vector<bool> local_;
-  AgentProgram program_;
-  CommandConnector* connector_ = nullptr;  // of the agents
-  std::unique_ptr<Agents> agents_;
-  std::vector<int> chosen_;           // hosts that have ranks, in their order
-  std::vector<int> host_of_rank_;     // of those
-  std::set<int> unusable_;            // though they can be reached
+  HostAgents agents_;
+  std::vector<int> chosen_;        // hosts that have ranks, in their order
+  std::vector<int> host_of_rank_;  // of those
+  std::set<int> unusable_;         // though they can be reached
+  std::set<int> slow_;
   std::optional<RunPaths> mirrored_;  // the run's folder, where the first host does not have it
   bool grows_ = false;
   absl::Duration last_look_;

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 MirrorParts PartsOf(const RunPaths& paths) {
   const auto name = [&](const fs::path& path) { return path.lexically_relative(paths.folder).string(); };
   MirrorParts parts;
-  parts.appended = {name(paths.log()), name(paths.dropped())};
+  parts.appended = {name(paths.log()), name(paths.dropped()), name(paths.hook_log())};
+  parts.growing = {name(paths.tensorboard())};
   // The log tells of these: who reads it finds them.
   parts.announced = {name(paths.recipe()), name(paths.inputs()), name(paths.adapter()), name(paths.model())};
   parts.whole = parts.announced;

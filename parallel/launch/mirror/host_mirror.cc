@@ -160,8 +160,9 @@ void HostMirror::Request(const std::string& name) {
 
 absl::Status HostMirror::RemoveParts() const {
   FTUNE_ASSIGN_OR_RETURN(const auto units, LookAtUnits(folder_, order_.parts));
+  FTUNE_ASSIGN_OR_RETURN(const auto appended, AppendedNames(folder_, order_.parts));
   for (const auto& [name, unit] : units) FTUNE_RETURN_IF_ERROR(RemoveFolder(folder_ / name));
-  for (const std::string& name : order_.parts.appended) FTUNE_RETURN_IF_ERROR(RemoveFolder(folder_ / name));
+  for (const std::string& name : appended) FTUNE_RETURN_IF_ERROR(RemoveFolder(folder_ / name));
   return absl::OkStatus();
 }
 
@@ -188,7 +189,9 @@ absl::Status HostMirror::Remove() {
   for (const std::vector<std::string>* names : {&order_.parts.appended, &order_.parts.whole}) {
     for (const std::string& name : *names) rest.push_back((folder_ / name).parent_path());
   }
-  for (const std::string& collection : order_.parts.collections) rest.push_back(folder_ / collection);
+  for (const std::vector<std::string>* names : {&order_.parts.growing, &order_.parts.collections}) {
+    for (const std::string& name : *names) rest.push_back(folder_ / name);
+  }
   std::error_code not_empty;
   for (const fs::path& folder : rest) {
     if (folder != folder_) fs::remove(folder, not_empty);

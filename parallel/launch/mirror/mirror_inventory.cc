@@ -91,10 +91,27 @@ absl::StatusOr<uint64_t> HashOfStart(const fs::path& path, int64_t size) {
   return hash.Digest64();
 }
 
+absl::StatusOr<std::vector<std::string>> AppendedNames(const fs::path& folder, const MirrorParts& parts) {
+  std::vector<std::string> names;
+  for (const std::string& name : parts.appended) {
+    if (Exists(folder / name)) names.push_back(name);
+  }
+  for (const std::string& growing : parts.growing) {
+    if (!Exists(folder / growing)) continue;
+    FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(folder / growing));
+    for (const fs::path& entry : entries) {
+      const std::string name = (fs::path(growing) / entry.filename()).string();
+      if (IsAppended(parts, name)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 absl::StatusOr<MirrorInventory> TakeInventory(const fs::path& folder, const MirrorParts& parts) {
   MirrorInventory inventory;
   FTUNE_ASSIGN_OR_RETURN(inventory.units, LookAtUnits(folder, parts));
-  for (const std::string& name : parts.appended) {
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AppendedNames(folder, parts));
+  for (const std::string& name : names) {
     FTUNE_ASSIGN_OR_RETURN(const std::optional<struct stat> found, LookAt(folder / name));
     if (!found) continue;
     AppendedFile file = {.size = found->st_size};

@@ -38,6 +38,9 @@ struct MirrorInventory {
 absl::StatusOr<Unit> LookAtUnit(const std::filesystem::path& path);
 absl::StatusOr<std::map<std::string, Unit>> LookAtUnits(const std::filesystem::path& folder,
                                                         const MirrorParts& parts);
+// The names of the files that grow and are there.
+absl::StatusOr<std::vector<std::string>> AppendedNames(const std::filesystem::path& folder,
+                                                       const MirrorParts& parts);
 // Reads the appended files.
 absl::StatusOr<MirrorInventory> TakeInventory(const std::filesystem::path& folder, const MirrorParts& parts);
 // Of the first `size` bytes of a file, which has as many.

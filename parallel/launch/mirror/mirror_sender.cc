@@ -207,24 +207,28 @@ absl::StatusOr<bool> MirrorSender::HasAnnounced() const {
 absl::Status MirrorSender::SendAppended() {
   appended_at_ = MonotonicNow();
   // What is told now is of what was there before.
+  FTUNE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         AppendedNames(options_.folder, options_.parts));
   std::map<std::string, int64_t> sizes;
-  for (const std::string& name : options_.parts.appended) {
+  for (const std::string& name : names) {
     std::error_code none;
     const auto size = fs::file_size(options_.folder / name, none);
     if (!none) sizes[name] = static_cast<int64_t>(size);
   }
   FTUNE_ASSIGN_OR_RETURN(const bool has_announced, HasAnnounced());
   if (!has_announced) return absl::OkStatus();
-  for (const std::string& name : options_.parts.appended) {
-    if (Waits(name)) continue;
-    const auto size = sizes.find(name);
-    if (size != sizes.end()) {
-      FTUNE_RETURN_IF_ERROR(SendGrown(name, size->second));
-    } else if (options_.removes && !Exists(options_.folder / name) &&
-               options_.there.appended.erase(name) > 0) {
-      Send({{"op", mirror::kRemove}, {"unit", name}});
-      appended_.erase(name);
-    }
+  for (const auto& [name, size] : sizes) {
+    if (!Waits(name)) FTUNE_RETURN_IF_ERROR(SendGrown(name, size));
+  }
+  if (!options_.removes) return absl::OkStatus();
+  std::vector<std::string> gone;
+  for (const auto& [name, file] : options_.there.appended) {
+    if (!sizes.contains(name)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) {
+    Send({{"op", mirror::kRemove}, {"unit", name}});
+    options_.there.appended.erase(name);
+    appended_.erase(name);
   }
   return absl::OkStatus();
 }
@@ -248,13 +252,15 @@ absl::Status MirrorSender::SendGrown(const std::string& name, int64_t size) {
   }
   state.file = file.st_ino;
   if (anew) state.sent = 0;
+  const std::vector<std::string>& of_lines = options_.parts.appended;
+  const bool by_lines = std::find(of_lines.begin(), of_lines.end(), name) != of_lines.end();
   while (anew || state.sent < size) {
     std::string bytes(std::min<size_t>(kChunk, static_cast<size_t>(size - state.sent)), '\0');
     const bool more = bytes.size() == kChunk;
     if (const int error = ReadAt(fd.get(), state.sent, bytes)) return IoError(path, "read", error);
     // A line that is begun goes when it has ended; one that is very long goes in pieces.
     const size_t lines = bytes.rfind('\n') + 1;  // 0 where there is none
-    if (lines > 0 || !more) bytes.resize(lines);
+    if (by_lines && (lines > 0 || !more)) bytes.resize(lines);
     if (bytes.empty() && !anew) return absl::OkStatus();
     const auto count = static_cast<int64_t>(bytes.size());
     Send({{"op", mirror::kAppend}, {"unit", name}, {"at", state.sent}, {"anew", anew}}, std::move(bytes));
