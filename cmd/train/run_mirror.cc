@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Lines of the log that are the launcher's, and that the first rank's does not have.
+constexpr char kOwnLines[] = R"("event":"straggler")";
+
 // What the first rank writes to a run's folder.
 MirrorParts PartsOf(const RunPaths& paths) {
   const auto name = [&](const fs::path& path) { return path.lexically_relative(paths.folder).string(); };
@@ -51,10 +54,9 @@ absl::StatusOr<nlohmann::json> RunMirror::Open(bool begins) {
                        .lock = paths_.lock().filename().string(),
                        .parts = PartsOf(paths_),
                        .begins = begins};
+  order.own = kOwnLines;
   if (!begins) {
-    FTUNE_ASSIGN_OR_RETURN(const MirrorInventory here, TakeInventory(paths_.folder, order.parts));
-    const auto log = here.appended.find(order.parts.appended.front());
-    if (log != here.appended.end()) order.log = log->second;
+    FTUNE_ASSIGN_OR_RETURN(order.log, LookAtLines(paths_.log(), order.own));
   }
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json opened,
                          agents_.Ask({host_}, agent::kMirror, Encode(order)).front());

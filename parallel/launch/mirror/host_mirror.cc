@@ -59,9 +59,10 @@ absl::Status NotFree(const fs::path& folder) {
 }  // namespace
 
 Json Encode(const MirrorOrder& order) {
-  return {{"folder", order.folder},       {"identity", order.identity}, {"lock", order.lock},
-          {"parts", Encode(order.parts)}, {"begins", order.begins},     {"log_size", order.log.size},
-          {"log_hash", order.log.hash}};
+  return {{"folder", order.folder},     {"identity", order.identity},
+          {"lock", order.lock},         {"parts", Encode(order.parts)},
+          {"begins", order.begins},     {"log_size", order.log.size},
+          {"log_hash", order.log.hash}, {"own", order.own}};
 }
 
 MirrorOrder DecodeMirrorOrder(const Json& json) {
@@ -70,7 +71,8 @@ MirrorOrder DecodeMirrorOrder(const Json& json) {
           .lock = json.at("lock").get<std::string>(),
           .parts = DecodeMirrorParts(json.at("parts")),
           .begins = json.at("begins").get<bool>(),
-          .log = {.size = json.at("log_size").get<int64_t>(), .hash = json.at("log_hash").get<uint64_t>()}};
+          .log = {.size = json.at("log_size").get<int64_t>(), .hash = json.at("log_hash").get<uint64_t>()},
+          .own = json.at("own").get<std::string>()};
 }
 
 HostMirror::HostMirror(fs::path folder, Descriptor lock, const MirrorOrder& order, Send send)
@@ -119,14 +121,10 @@ absl::StatusOr<std::unique_ptr<HostMirror>> HostMirror::Claim(const fs::path& fo
 
 absl::StatusOr<Json> HostMirror::Facts() const {
   FTUNE_ASSIGN_OR_RETURN(const MirrorInventory inventory, TakeInventory(folder_, order_.parts));
-  const std::string& log = order_.parts.appended.front();
-  const auto own = inventory.appended.find(log);
-  bool continues =
-      order_.log.size > 0 && own != inventory.appended.end() && own->second.size > order_.log.size;
-  if (continues) {
-    FTUNE_ASSIGN_OR_RETURN(const uint64_t hash, HashOfStart(folder_ / log, order_.log.size));
-    continues = hash == order_.log.hash;
-  }
+  const fs::path log = folder_ / order_.parts.appended.front();
+  FTUNE_ASSIGN_OR_RETURN(const AppendedFile all, LookAtLines(log, order_.own));
+  FTUNE_ASSIGN_OR_RETURN(const AppendedFile start, LookAtLines(log, order_.own, order_.log.size));
+  const bool continues = order_.log.size > 0 && start == order_.log && all.size > start.size;
   return Json{{"folder", folder_.string()}, {"inventory", Encode(inventory)}, {"continues", continues}};
 }
 

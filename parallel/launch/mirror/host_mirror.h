@@ -25,7 +25,9 @@ struct MirrorOrder {
   std::string lock;      // the file in it that who writes there has locked
   MirrorParts parts;
   bool begins = false;  // the run does: nothing of an earlier one is kept
-  AppendedFile log;     // what the launcher has of the first file that grows
+  // What the launcher has of the first file that grows, but for lines with `own` in them, which it has added.
+  AppendedFile log;
+  std::string own;
 };
 nlohmann::json Encode(const MirrorOrder& order);
 // Throws as the JSON library does.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <limits>
 #include <optional>
 
 #include "base/descriptor.h"
@@ -72,6 +74,23 @@ absl::StatusOr<std::map<std::string, Unit>> LookAtUnits(const fs::path& folder, 
     if (!unit.empty()) units.emplace(name, std::move(unit));
   }
   return units;
+}
+
+absl::StatusOr<AppendedFile> LookAtLines(const fs::path& path, const std::string& skipped,
+                                         std::optional<int64_t> size) {
+  AppendedFile found;
+  Xxh3Stream hash;
+  std::ifstream file(path, std::ios::binary);
+  if (!file && Exists(path)) return IoError(path, "open", errno);
+  std::string line;
+  while (found.size < size.value_or(std::numeric_limits<int64_t>::max()) && std::getline(file, line)) {
+    if (line.find(skipped) != std::string::npos) continue;
+    line += '\n';
+    hash.Add(line);
+    found.size += std::ssize(line);
+  }
+  found.hash = hash.Digest64();
+  return found;
 }
 
 absl::StatusOr<uint64_t> HashOfStart(const fs::path& path, int64_t size) {

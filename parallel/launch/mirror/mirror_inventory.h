@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ using Unit = std::vector<UnitFile>;  // sorted by path
 struct AppendedFile {
   int64_t size = 0;
   uint64_t hash = 0;  // of its bytes
+
+  bool operator==(const AppendedFile&) const = default;
 };
 
 struct MirrorInventory {
@@ -43,6 +46,10 @@ absl::StatusOr<std::vector<std::string>> AppendedNames(const std::filesystem::pa
                                                        const MirrorParts& parts);
 // Reads the appended files.
 absl::StatusOr<MirrorInventory> TakeInventory(const std::filesystem::path& folder, const MirrorParts& parts);
+// Of the lines of a file that do not have `skipped` in them: of all, or of the first that have `size` bytes
+// together. Empty where there is no such file.
+absl::StatusOr<AppendedFile> LookAtLines(const std::filesystem::path& path, const std::string& skipped,
+                                         std::optional<int64_t> size = std::nullopt);
 // Of the first `size` bytes of a file, which has as many.
 absl::StatusOr<uint64_t> HashOfStart(const std::filesystem::path& path, int64_t size);
 

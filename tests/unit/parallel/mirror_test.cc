@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const MirrorParts kParts = {.appended = {"log"},
+                            .growing = {"events"},
                             .whole = {"recipe", "model"},
                             .collections = {"checkpoints"},
                             .announced = {"model"}};
@@ -115,6 +116,8 @@ TEST_CASE("a mirror follows: what grows, by whole lines; what is replaced, remov
   std::ofstream(pair.to / "log", std::ios::app) << "other\n";
   std::ofstream(pair.from / "log", std::ios::app) << "ee\n";
   pair.Await([&] { return Read(pair.to / "log") == "one\ntwo\nother\nthree\n"; });
+  Write(pair.from / "events/1", "no line");
+  pair.Await([&] { return Read(pair.to / "events/1") == "no line"; });
   Write(pair.from / "checkpoints/step-1/manifest", "1");
   pair.Await([&] { return Exists(pair.to / "checkpoints/step-1/manifest"); });
   fs::rename(pair.from / "checkpoints/step-1", pair.from / "checkpoints/step-2");
@@ -164,6 +167,18 @@ TEST_CASE("what cannot be written is told, leaves no trace, and comes when it ca
   CHECK(pair.Finish().ok());
   CHECK(pair.receiver->status().ok());
   CHECK(Read(pair.to / "checkpoints/step-1/manifest") == "1");
+}
+
+TEST_CASE("a log that goes on from another is told by its lines, but for those that were added elsewhere") {
+  Pair pair;
+  Write(pair.from / "log", "one\nadded\ntwo\n");
+  Write(pair.to / "log", "one\ntwo\nthree\nadded\n");
+  const AppendedFile log = *LookAtLines(pair.from / "log", "added");
+  CHECK(log.size == 8);
+  CHECK(*LookAtLines(pair.to / "log", "added", log.size) == log);
+  CHECK(LookAtLines(pair.to / "log", "added")->size == 14);
+  CHECK(!(*LookAtLines(pair.to / "log", "none", log.size + 6) == *LookAtLines(pair.from / "log", "none")));
+  CHECK(LookAtLines(pair.to / "no log", "added")->size == 0);
 }
 
 TEST_CASE("half of a unit is never seen, and nothing is written outside") {
