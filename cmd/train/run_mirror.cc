@@ -101,7 +101,7 @@ absl::Status RunMirror::Fill(const nlohmann::json& inventory) {
                                                                  .there = DecodeMirrorInventory(inventory),
                                                                  .send = agents_.WayTo(host_)});
   sender_->Finish();
-  const absl::Status waited = agents_.Await(host_, [this] { return sender_->finished(); });
+  const absl::Status waited = agents_.Await([this] { return sender_->finished(); });
   const std::unique_ptr<MirrorSender> sender = std::move(sender_);
   FTUNE_RETURN_IF_ERROR(waited);
   const absl::Status filled = sender->status();

@@ -306,7 +306,10 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   watch_.EndRanks();
   output.TakeRest();
   // Of hosts: one may be lost before its ranks run, or when they have ended.
-  if (!ends.ok()) return run_hosts_ != nullptr ? FailedBy(ends.status()) : ends.status();
+  if (!ends.ok()) {
+    if (run_hosts_ == nullptr) return ends.status();
+    return FailedBy(ends.status());
+  }
   if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
     for (int rank = 0; rank < place_->ranks(); ++rank) {
       if (watch.IsSlow(rank)) run_hosts_->StandBack(rank);

@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kForGoodbye = absl::Seconds(5);
+constexpr char kGone[] = "the connection to its agent has ended";
 // Beside what ranks have to end: for a host that is slow, or whose disk is.
 constexpr absl::Duration kForEnds = absl::Seconds(20);
 
@@ -182,6 +183,10 @@ std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, con
   for (const int host : hosts) {
     answers.push_back(HostError(
         hosts_[host].name, StrCat("its agent has not answered within ", absl::FormatDuration(patience))));
+    if (hosts_[host].link < 0) {
+      answers.back() = HostError(hosts_[host].name, kGone);
+      continue;
+    }
     open.insert(host);
     links_.Send(hosts_[host].link, {.kind = kind, .facts = facts});
   }
@@ -220,7 +225,7 @@ bool Agents::TakeOfMirror(const Frame& frame) const {
   return true;
 }
 
-absl::Status Agents::Await(int host, const std::function<bool()>& done) {
+absl::Status Agents::Await(const std::function<bool()>& done) {
   while (!done()) {
     Await(kTick);
     for (const LinkEvent& event : links_.Take()) {
@@ -232,7 +237,7 @@ absl::Status Agents::Await(int host, const std::function<bool()>& done) {
       }
       const absl::Status why = WhyLost(from, event);
       Lose(from);
-      if (from == host) return why;
+      return why;
     }
   }
   return absl::OkStatus();
@@ -245,6 +250,9 @@ absl::StatusOr<std::vector<RankEnd>> Agents::Run(const std::vector<HostRanks>& r
   Course course = {.options = &options, .observer = &observer};
   signal_ = 0;
   mirror_status_ = absl::OkStatus();
+  for (const HostRanks& on : ranks) {
+    if (hosts_[on.host].link < 0) return HostError(hosts_[on.host].name, kGone);
+  }
   for (const HostRanks& on : ranks) {
     course.left[on.host] = std::set<int>(on.ranks.begin(), on.ranks.end());
     const agent::StartOrder order = {.folder = folder,

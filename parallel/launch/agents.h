@@ -89,8 +89,8 @@ class Agents {
   // What an agent says of its mirror of the run's folder goes there as it comes, from within the calls below
   // and above; until it is set to nothing.
   void ListenToMirror(std::function<void(const Frame&)> take) { take_mirror_ = std::move(take); }
-  // Takes what comes until `done`; an error where the host is lost before.
-  absl::Status Await(int host, const std::function<bool()>& done);
+  // Takes what comes until `done`; an error where a host is lost before.
+  absl::Status Await(const std::function<bool()>& done);
 
   // Runs ranks to their end, of the program's main thread: as Supervisor::Run, on several hosts. `input` is
   // what all ranks read. A host that is lost meanwhile is not connected any more.
