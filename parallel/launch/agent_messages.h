@@ -64,6 +64,7 @@ struct StartOrder {
   std::vector<int> ranks;                                         // their global numbers
   std::vector<std::vector<std::string>> arguments, environments;  // of each, as RankCommand's
   SupervisorOptions supervisor;
+  bool mirrors = false;  // the mirror is kept equal while they run
 };
 
 nlohmann::json Encode(const HostFacts& facts);

@@ -152,11 +152,61 @@ def test_faults(case):
         run.await_step(60)
         run.process.kill()
         run.process.wait(60)
-        wait_until(lambda: not of_ftune(cluster, "node2", "agent"), "its agents have ended")
+        last = max(line["step"] for line in run.log() if line["event"] == "train")
         run = start("--resume")
         run.end(0)
+        # Its ranks have saved where they were; that came here when it was called again.
+        start_line = [line for line in run.log() if line["event"] == "start"][-1]
+        assert start_line["resumed_from"] >= last, (start_line, last)
         assert files(run.path("model")) == expected
         verified(cluster, case, run, 2)
+
+
+def test_slow_link(case):
+    """A transfer takes longer than a host may be silent: nobody is given up for it. Where it is cut nothing half is there."""
+    model = case.folder / "model"
+    random_model(model, hidden_size=192, intermediate_size=512, num_attention_heads=6, num_key_value_heads=2, head_dim=32, num_hidden_layers=4)
+    recipe(case, steps=20, text="checkpoint: {save_steps: 10}\n", model=model)
+    with three(case) as cluster:
+        expected = undisturbed(cluster, case)
+        cluster.rate("node1", "16mbit")
+        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}")
+        incomplete = run.path("checkpoints/.incomplete-mirror")
+        wait_until(lambda: incomplete.exists() and sum(len(b) for b in files(incomplete).values()) > 1 << 20, "a transfer", 120)
+        os.kill(of_ftune(cluster, "node2", "agent")[0].pid, signal.SIGKILL)
+        wait_until(lambda: any(line["event"] == "restart" for line in run.log()), "a restart", 120)
+        run.end(0)
+        restarts = [line for line in run.log() if line["event"] == "restart"]
+        assert len(restarts) == 1, restarts
+        assert files(run.path("model")) == expected
+        sizes = [line["bytes"] for line in run.log() if "bytes" in line]
+        assert min(sizes) > 10e6, sizes  # five seconds of that link
+        verified(cluster, case, run, 2)
+
+
+def test_requests(case):
+    """What somebody asks for in the run's folder the first rank hears of; a folder that is another's stays as it is."""
+    recipe(case, steps=4000, text="checkpoint: {save_steps: 100000}\n")
+    with three(case) as cluster:
+        cluster.run("node2", ["mkdir", OUT], check=True)
+        cluster.path("node2", f"{OUT}/notes.txt").write_text("mine")
+        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--json")
+        run.await_step(3)
+        run.path("save").touch()
+        wait_until(lambda: checkpoints(run), "a checkpoint that was asked for")
+        assert not run.path("save").exists()
+        run.process.send_signal(signal.SIGTERM)
+        said = run.end(75)
+        assert json.loads(said.splitlines()[-1])["run"] == OUT and f"saved {OUT}/checkpoints/step-" in said, said
+        assert "/root/.cache" not in said, said
+        assert [path.name for path in cluster.path("node2", OUT).iterdir()] == ["notes.txt"]
+        verified(cluster, case, run, 2)
+        # Nor has a run that cannot begin replaced what is here.
+        (case.folder / "bad.jsonl").write_text("no JSON\n")
+        before = files(run.path(""))
+        Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--force", "data.train=bad.jsonl").end(4)
+        after = files(run.path(""))
+        assert all(after[name] == before[name] for name in before if name != "status.json" and not name.startswith("ranks/"))
 
 
 if __name__ == "__main__":
