@@ -45,6 +45,11 @@ constexpr int kMostRanksShown = 64;
 
 bool Leads(const RankStart& start) { return !start.environment || start.environment->rank == 0; }
 
+RunPaths PathsOf(const TrainOptions& options, const std::string& output_dir) {
+  const std::string& mirror = options.orders.folder;
+  return mirror.empty() ? RunPaths(output_dir) : RunPaths(mirror, output_dir);
+}
+
 Verbosity VerbosityOf(const Invocation& invocation, const RankStart& start) {
   return Leads(start) ? invocation.verbosity() : Verbosity::kQuiet;
 }
@@ -121,7 +126,7 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
       loaded_(std::move(loaded)),
       progress_(stderr, VerbosityOf(invocation, start), start.style),
       hub_(HubProgress(VerbosityOf(invocation, start))),
-      paths_(*loaded_.recipe.output_dir) {}
+      paths_(PathsOf(options_, *loaded_.recipe.output_dir)) {}
 
 absl::StatusOr<CommandResult> RankRun::Run() {
   absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
@@ -504,10 +509,9 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   }
   const std::string useless = RunCheckpoints::WarnOfKeepEvery(recipe().checkpoint, data_->steps());
   if (!useless.empty()) progress_.Say(useless);
-  RunCheckpoints checkpoints(
-      *saver_, shards(),
-      RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
-      log_.get(), progress_);
+  RunCheckpoints checkpoints(*saver_, shards(),
+                             RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths()), *stop_,
+                             log_.get(), progress_);
   options.checkpoints = &checkpoints;
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
                   observer, &shards(), pipeline_.get());
@@ -654,7 +658,7 @@ absl::StatusOr<CommandResult> RankRun::TestLearningRates() {
   if (stop_->received() != 0) {
     progress_.Say("stopped: the test was not finished, so nothing is suggested");
     constexpr int kStopped = static_cast<int>(ExitCode::kPreempted);
-    return CommandResult{.json = {{"run", paths().folder.string()}, {"exit", kStopped}}, .exit = kStopped};
+    return CommandResult{.json = {{"run", paths().shown.string()}, {"exit", kStopped}}, .exit = kStopped};
   }
   // At some rate the loss is no longer a number: the test ends there, as at any divergence.
   if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))

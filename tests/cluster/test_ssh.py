@@ -138,11 +138,14 @@ def test_refused(case):
         refused(5, ["host nowhere", "nowhere"], "launch.hosts=[node1, nowhere]")
         refused(5, ["host node2", "another build"], *two, f"launch.program={other.resolve()}")
         refused(5, ["host node2", "No such file"], *two, "launch.program=/opt/none/ftune")
+        cluster.path("node2", "/usr/local/bin/uname").write_text("#!/bin/sh\necho riscv64\n")
+        cluster.path("node2", "/usr/local/bin/uname").chmod(0o755)
+        refused(5, ["host node2", "riscv64", "another kind"], *two, "launch.program=/opt/none/ftune", "launch.copy_program=true")
+        cluster.run("node2", ["rm", "/usr/local/bin/uname"], check=True)
         refused(5, ["the same host as"], f"launch.hosts=[node2, {cluster.address('node2')}]")
         refused(2, ["launch.hosts", "node2 twice"], "launch.hosts=[node2, node2]")
         refused(2, ["launch.kind", "no hosts are named"], "launch.kind=ssh")
         refused(2, ["missing-file"], "launch.hostfile=missing-file")
-        refused(2, ["output_dir", "host node2"], "launch.hosts=[node2, node3]")
         cluster.run("node2", ["mkdir", "/tmp/away"], check=True)
         cluster.run("node2", ["mv", "/etc/hostname", "/tmp/away"], check=True)
         refused(4, ["host node2", "does not have", "/etc/hostname"], *two, "data.train=[{path: /etc/hostname, format: text}]")
@@ -154,6 +157,48 @@ def test_refused(case):
                               "AAAAC3NzaC1lZDI1NTE5AAAAIBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB/", "/etc/ssh/ssh_known_hosts"],
                     check=True)
         refused(5, ["host node2", "Host key verification failed"], *two)
+
+
+def test_program(case):
+    """A host that has no ftune, or another one, is sent this one, once, and nothing but that."""
+    recipe(case)
+    with hosts(case, 3) as cluster:
+        programs = "/root/.cache/ftune/programs"
+        words = ["launch.hosts=[node1, node2, node3]", "launch.program=/opt/ftune", "launch.copy_program=true"]
+        cluster.run("node2", ["mkdir", "-p", "/opt"], check=True)
+        other = cluster.path("node2", "/opt/ftune")
+        shutil.copy(case.ftune, other)
+        with open(other, "ab") as program:
+            program.write(b"another build")
+        times = set()
+        for attempt in ("first", "second"):
+            cluster.run("node1", ["rm", "-rf", ssh_faults.OUT], check=True)
+            ssh_faults.HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={ssh_faults.OUT}", *words).end(0)
+            ssh_faults.none_left(cluster)
+            for node in ("node2", "node3"):
+                folders = list(cluster.path(node, programs).iterdir())
+                assert len(folders) == 1, (attempt, folders)
+                assert (folders[0] / "ftune").read_bytes() == Path(case.ftune).read_bytes(), (attempt, node)
+                times.add((node, (folders[0] / "ftune").stat().st_ino))
+        assert len(times) == 2, times
+        assert not cluster.path("node1", programs).exists()
+
+
+def test_stranger(case):
+    """Who does not know the run's token gets nothing from the ranks' store, and the run tells of it once."""
+    recipe(case)
+    with hosts(case, 2) as cluster:
+        run = ssh_faults.HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={ssh_faults.OUT}", "train.max_steps=400",
+                                 "launch.hosts=[node1, node2]")
+        run.await_step(1)
+        rank = next(p for p in ssh_faults.ours(cluster, "node2") if "--attempt=" in p.command)
+        port = dict(entry.split("=", 1) for entry in Path(f"/proc/{rank.pid}/environ").read_text().split("\0") if entry)["MASTER_PORT"]
+        for _ in range(2):
+            done = cluster.run("node2", ["bash", "-c", f"exec 3<>/dev/tcp/node1/{port} && echo 'give me a key, whichever' >&3 && cat <&3"])
+            assert done.stdout == "", done
+        said = run.end(0)
+        assert said.count(f"a connection from {cluster.address('node2')} that does not know the run's token was refused") == 1, said
+        ssh_faults.none_left(cluster)
 
 
 if __name__ == "__main__":
