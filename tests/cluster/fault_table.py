@@ -62,12 +62,13 @@ def _update(path, script, order, rows):
 
 
 def main(script, doc, names, open_stage, missing):
-    """`open_stage(ftune, work)` → what plays a fault, by its name and a random.Random, and gives its Outcome or an exception."""
+    """`open_stage(ftune, work, steps)` → what plays a fault, by its name and a random.Random, and gives its Outcome or an exception."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ftune", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the first time; the next has the next")
+    parser.add_argument("--steps", type=int, default=600, help="of each run: fewer on a slow machine")
     parser.add_argument("--table", type=Path, help="a document whose table has the results")
     parser.add_argument("names", nargs="*", metavar="FAULT", help="; ".join(names))
     arguments = parser.parse_args()
@@ -76,7 +77,7 @@ def main(script, doc, names, open_stage, missing):
     if missing:
         print(f"skipped: {missing}")
         return 77
-    play = open_stage(arguments.ftune.resolve(), arguments.work)
+    play = open_stage(arguments.ftune.resolve(), arguments.work, arguments.steps)
     outcomes = {name: [] for name in arguments.names or names}
     failures = []
     for seed in range(arguments.seed, arguments.seed + arguments.times):

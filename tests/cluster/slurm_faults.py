@@ -3,7 +3,7 @@
 cause is named, no process is left anywhere, and the weights at the end are those of a run that nothing has disturbed. The
 job is submitted by `ftune train --slurm`, or srun starts each rank, where the name of a fault says so.
 
-    slurm_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--seed N] [--table docs/faults.md] [FAULT …]
+    slurm_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--steps 600] [--seed N] [--table docs/faults.md] [FAULT …]
 """
 
 import functools
@@ -85,7 +85,7 @@ class StepRun(RunFiles):
 class Stage:
     """Plays faults, each on a cluster of its own."""
 
-    def __init__(self, ftune, work, steps=600):
+    def __init__(self, ftune, work, steps):
         self.case, self.steps = Case(str(ftune), work / "faults"), steps
         self.recipe = batch_recipe(
             self.case, "launch: {ranks_per_host: 2, heartbeat_timeout: 3s, slurm: {nodes: 2, extra: ['--nodelist=node[2-3]']}}\n"

@@ -2,7 +2,7 @@
 """What becomes of a run on three hosts, over SSH and without a shared disk, when something fails: for each fault whether the
 first cause is named, no process is left anywhere, and the weights at the end are those of a run that nothing has disturbed.
 
-    ssh_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--seed N] [--table docs/faults.md] [FAULT …]
+    ssh_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--steps 600] [--seed N] [--table docs/faults.md] [FAULT …]
 """
 
 import functools
@@ -25,9 +25,9 @@ from fault_table import Outcome, draw_step, times_of
 from host_run import OUT, HostRun
 from run_files import agent_on, none_left, ranks_on
 
-HOSTS = ["node1", "node2", "node3"]
+HOSTS = "[{host: node1, slots: 1}, {host: node2, slots: 2}, {host: node3, slots: 1}]"
 # Where a host has the launcher, but no ranks.
-FAR = ("launch.hosts=[node2, node3, node4]",)
+FAR = ("launch.hosts=[{host: node2, slots: 1}, {host: node3, slots: 2}, {host: node4, slots: 1}]",)
 AT_TERMINAL = ("python3", "-c", "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))")
 SSHD = ["/usr/sbin/sshd", "-E", "/var/log/cluster/sshd.log"]
 
@@ -35,15 +35,15 @@ SSHD = ["/usr/sbin/sshd", "-E", "/var/log/cluster/sshd.log"]
 # What is done to a cluster while a run is on it; `draw` says where, if that is open.
 
 def kill_rank(number, node="node2"):
-    return lambda cluster, draw: os.kill(draw.choice(ranks_on(cluster, node)).pid, number)
+    return lambda cluster, run, draw: os.kill(draw.choice(ranks_on(cluster, node)).pid, number)
 
 
 def kill_agent(number):
-    return lambda cluster, draw: os.kill(agent_on(cluster, "node2").pid, number)
+    return lambda cluster, run, draw: os.kill(agent_on(cluster, "node2").pid, number)
 
 
 def for_seconds(seconds, begin, end):
-    def fault(cluster, draw):
+    def fault(cluster, run, draw):
         begin(cluster)
         time.sleep(seconds)
         end(cluster)
@@ -129,12 +129,20 @@ def small_disk(node, folder, size):
     return prepare
 
 
+def fill_disk(cluster, run, draw):
+    cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
+
+
+def make_room(cluster):
+    cluster.path("node1", f"{OUT}/filler").unlink()
+
+
 class Stage:
     """Plays faults, each on a cluster of its own."""
 
-    def __init__(self, ftune, work, steps=600):
+    def __init__(self, ftune, work, steps):
         self.case, self.steps = Case(str(ftune), work / "faults"), steps
-        self.case.recipe(f"launch: {{hosts: [{', '.join(HOSTS)}], ranks_per_host: 2, heartbeat_timeout: 3s}}\n"
+        self.case.recipe(f"launch: {{hosts: {HOSTS}, heartbeat_timeout: 3s}}\n"
                          f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
         path = self.case.folder / "recipe.yaml"
         text = path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
@@ -151,7 +159,7 @@ class Stage:
             return run.weights()
 
     def cluster(self):
-        return Cluster(len(HOSTS) + 1, self.case.folder.with_name("faults-cluster"),
+        return Cluster(4, self.case.folder.with_name("faults-cluster"),
                        tools=Path(self.case.ftune).parent / "tests", share=[self.case.folder.resolve(), Path(self.case.ftune).parent])
 
     def start(self, cluster, *words, **options):
@@ -177,7 +185,7 @@ class StartsAgain:
         run = stage.start(cluster, *self.words)
         run.await_step(draw_step(draw, stage.steps))
         begun = time.time()
-        self.fault(cluster, draw)
+        self.fault(cluster, run, draw)
         run.end(0)
         none_left(cluster)
         cause, ended, trained = times_of(run, begun)
@@ -195,7 +203,7 @@ class GoesOn:
     def play(self, stage, cluster, draw):
         run = stage.start(cluster)
         run.await_step(draw_step(draw, stage.steps))
-        self.fault(cluster, draw)
+        self.fault(cluster, run, draw)
         run.end(0)
         none_left(cluster)
         assert not [line for line in run.log() if line["event"] == "restart"], run.log()
@@ -211,22 +219,29 @@ class EndsRun:
     codes: list
     words: tuple = ()
     out: str = OUT
+    says: str = ""
+    prepare: Callable = lambda cluster, case: None
+    repair: Callable = lambda cluster: None
 
     def play(self, stage, cluster, draw):
+        self.prepare(cluster, stage.case)
         run = stage.start(cluster, *self.words, out=self.out)
         run.await_step(draw_step(draw, stage.steps))
         begun = time.time()
-        self.fault(run, draw)
-        code = run.process.wait(60)
+        self.fault(cluster, run, draw)
+        code = run.process.wait(120)
         none_left(cluster)
         ended = time.time() - begun
-        assert code in self.codes, (code, run.said.read_text())
+        said = run.said.read_text()
+        assert code in self.codes and self.says in said, (code, said)
         # Nobody has waited for the end of what was left running.
         assert run.steps()[-1] < stage.steps, "the ranks have trained to the end"
+        self.repair(cluster)
         again = stage.start(cluster, *self.words, "--resume", out=self.out)
         again.end(0)
         stage.check_weights(again)
-        return Outcome("none: called again, the run goes on", ended)
+        cause = next(line for line in said.splitlines() if self.says in line) if self.says else "none"
+        return Outcome(f"{cause.partition('error: ')[2] or cause}; called again, the run goes on", ended)
 
 
 @dataclass(frozen=True)
@@ -251,7 +266,7 @@ class Refused:
 
 
 def send(*numbers):
-    def fault(run, draw):
+    def fault(cluster, run, draw):
         for number in numbers:
             run.process.send_signal(number)
             time.sleep(0.2 * draw.random())
@@ -259,7 +274,7 @@ def send(*numbers):
 
 
 def noticed(*parts):
-    return [*parts, "node2", "rank 2", "rank 3"]
+    return [*parts, "node2", "rank 1", "rank 2"]
 
 
 FAULTS = {
@@ -273,8 +288,8 @@ FAULTS = {
     "sshd is killed, and back after 6 s": StartsAgain(
         for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")),
         ["host node2 is lost", "its host is lost"]),
-    "sshd takes no more connections": GoesOn(lambda cluster, draw: kill_sshd(cluster, "node2", sessions=False)),
-    "connections are reset": StartsAgain(lambda cluster, draw: cluster.reset("node2"), ["host node2 is lost", "rank "]),
+    "sshd takes no more connections": GoesOn(lambda cluster, run, draw: kill_sshd(cluster, "node2", sessions=False)),
+    "connections are reset": StartsAgain(lambda cluster, run, draw: cluster.reset("node2"), ["host node2 is lost", "rank "]),
     "a host's cable is out for 12 s": StartsAgain(
         for_seconds(12, lambda c: c.link("node2", False), lambda c: c.link("node2", True)), noticed()),
     "the launcher's cable is out for 12 s": StartsAgain(
@@ -292,7 +307,7 @@ FAULTS = {
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
     "a link delays all by 200 ms for 12 s": GoesOn(
         for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0))),
-    "a link loses 1 %": GoesOn(lambda cluster, draw: cluster.loss("node2", 1)),
+    "a link loses 1 %": GoesOn(lambda cluster, run, draw: cluster.loss("node2", 1)),
     "the launcher is killed (SIGKILL)": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL]),
     "the launcher is killed, on a host without ranks": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL], FAR, "/shared/out"),
     "the launcher is told to end (SIGTERM)": EndsRun(send(signal.SIGTERM), [75]),
