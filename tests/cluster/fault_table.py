@@ -30,10 +30,10 @@ def times_of(run, begun):
     """→ what was said of the first failure of a run that goes on by itself, when its ranks had ended, and when it trained again."""
     log = run.log()
     restart = next(line for line in log if line["event"] == "restart")
-    trained = next(line for line in log if line["event"] == "train" and line["attempt"] == restart["attempt"])
+    trained = next(line for line in log if line["event"] == "train" and line["attempt"] >= restart["attempt"])
     # What became of a rank is the last that its file is told, when all have ended.
     ended = max(path.stat().st_mtime for path in run.rank_logs(restart["attempt"] - 1))
-    return restart["cause"], ended - begun, trained["time"] - begun
+    return restart["cause"].partition("error: ")[2], ended - begun, trained["time"] - begun
 
 
 def _span(values):

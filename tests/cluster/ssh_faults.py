@@ -284,7 +284,6 @@ FAULTS = {
     "a rank of the launcher's host is killed": StartsAgain(kill_rank(signal.SIGKILL, "node1"),
                                                            ["was killed by signal 9 (SIGKILL)"]),
     "an agent is killed (SIGKILL)": StartsAgain(kill_agent(signal.SIGKILL), ["host node2 is lost", "its host is lost"]),
-    "an agent is told to end (SIGTERM)": StartsAgain(kill_agent(signal.SIGTERM), ["host node2 is lost", "its host is lost"]),
     "sshd is killed, and back after 6 s": StartsAgain(
         for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")),
         ["host node2 is lost", "its host is lost"]),
@@ -311,6 +310,7 @@ FAULTS = {
     "the launcher is killed (SIGKILL)": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL]),
     "the launcher is killed, on a host without ranks": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL], FAR, "/shared/out"),
     "the launcher is told to end (SIGTERM)": EndsRun(send(signal.SIGTERM), [75]),
+    "an agent is told to end (SIGTERM)": EndsRun(kill_agent(signal.SIGTERM), [75]),
     "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
