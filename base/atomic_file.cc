@@ -76,19 +76,21 @@ absl::Status AtomicFile::WriteAll(std::span<const std::byte> bytes) {
   return absl::OkStatus();
 }
 
-absl::Status AtomicFile::Commit() {
+absl::Status AtomicFile::Commit(Durability durability) {
   FTUNE_RETURN_IF_ERROR(WriteAll(buffer_));
   buffer_.clear();
-  if (fsync(fd_) != 0) return IoError(path_, "flush", errno);
+  const bool waits = durability == Durability::kOnDisk;
+  if (waits && fsync(fd_) != 0) return IoError(path_, "flush", errno);
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return IoError(path_, "replace", errno);
   close(std::exchange(fd_, -1));
-  return SyncFolder(FolderOf(path_));
+  return waits ? SyncFolder(FolderOf(path_)) : absl::OkStatus();
 }
 
-absl::Status WriteFileAtomic(const std::filesystem::path& path, std::string_view text) {
+absl::Status WriteFileAtomic(const std::filesystem::path& path, std::string_view text,
+                             Durability durability) {
   FTUNE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   FTUNE_RETURN_IF_ERROR(file.Append(text));
-  return file.Commit();
+  return file.Commit(durability);
 }
 
 absl::Status CopyFileAtomic(const std::filesystem::path& from, const std::filesystem::path& to) {

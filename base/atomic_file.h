@@ -12,6 +12,11 @@
 
 namespace ftune {
 
+enum class Durability {
+  kOnDisk,   // when it returns
+  kInCache,  // not waited for: where the machine fails it may be the old file, the new one or an empty one
+};
+
 // A stream into a temporary file in the target's folder. Commit makes it the target; without Commit the
 // destructor removes it and the target stays as it was.
 class AtomicFile {
@@ -28,7 +33,7 @@ class AtomicFile {
     return Append(std::as_bytes(std::span(text.data(), text.size())));
   }
   // Flushes, fsyncs, renames over the target and fsyncs the folder. Nothing may be appended after it.
-  absl::Status Commit();
+  absl::Status Commit(Durability durability = Durability::kOnDisk);
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -42,7 +47,8 @@ class AtomicFile {
   std::vector<std::byte> buffer_;
 };
 
-absl::Status WriteFileAtomic(const std::filesystem::path& path, std::string_view text);
+absl::Status WriteFileAtomic(const std::filesystem::path& path, std::string_view text,
+                             Durability durability = Durability::kOnDisk);
 // Byte for byte.
 absl::Status CopyFileAtomic(const std::filesystem::path& from, const std::filesystem::path& to);
 

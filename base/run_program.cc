@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -33,13 +34,6 @@ absl::StatusOr<Pipe> MakePipe(const std::string& program) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return CannotRun(program, errno);
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 std::vector<std::string> Environment(bool (*drops)(std::string_view)) {
@@ -70,8 +64,8 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, const Pipe& output, 
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, Pointers(words).data(),
-                                 Pointers(variables).data());
+  const int error = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, ExecPointers(words).data(),
+                                 ExecPointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return CannotRun(words[0], error);

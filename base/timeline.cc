@@ -31,13 +31,18 @@ std::vector<TimeSpan> Timeline::Take() {
 }
 
 TimeScope::TimeScope(Timeline* timeline, int lane, std::string_view name, int64_t number)
-    : timeline_(timeline != nullptr && timeline->recording() ? timeline : nullptr) {
+    : timeline_(timeline != nullptr && timeline->recording() ? timeline : nullptr),
+      listener_(timeline != nullptr ? timeline->listener() : nullptr),
+      span_{.lane = lane} {
+  if (listener_ != nullptr) listener_->OnBegin(lane, name, number);
   if (timeline_ == nullptr) return;
-  span_ = {lane, std::string(name), Timeline::Now()};
+  span_.name = name;
+  span_.begin = Timeline::Now();
   if (number >= 0) StrAppend(span_.name, " ", number);
 }
 
 TimeScope::~TimeScope() {
+  if (listener_ != nullptr) listener_->OnEnd(span_.lane);
   if (timeline_ == nullptr) return;
   span_.end = Timeline::Now();
   timeline_->Add(std::move(span_));

@@ -26,6 +26,19 @@ struct TimeSpan {
   double end = 0.0;
 };
 
+// Marks of the step lane that stand around all others of a step, and around the wait for its batches.
+inline constexpr std::string_view kStepMark = "step";
+inline constexpr std::string_view kDataMark = "data";
+
+// Hears of each TimeScope, whether or not it is recorded, in its own thread.
+class TimeListener {
+ public:
+  virtual ~TimeListener() = default;
+  // `number` is negative where there is none.
+  virtual void OnBegin(int lane, std::string_view name, int64_t number) = 0;
+  virtual void OnEnd(int lane) = 0;
+};
+
 // Thread-safe.
 class Timeline {
  public:
@@ -34,6 +47,9 @@ class Timeline {
 
   bool recording() const { return recording_; }
   void set_recording(bool recording) { recording_ = recording; }
+  // Outlives the timeline; set before other threads use that.
+  void set_listener(TimeListener* listener) { listener_ = listener; }
+  TimeListener* listener() const { return listener_; }
   // Nothing where it does not record.
   void Add(TimeSpan span);
   // Those so far, which are then no longer here.
@@ -41,11 +57,12 @@ class Timeline {
 
  private:
   std::atomic<bool> recording_ = false;
+  TimeListener* listener_ = nullptr;
   std::mutex mutex_;
   std::vector<TimeSpan> spans_;
 };
 
-// Adds the time for which it lives. Without a timeline, or one that records, it does nothing.
+// Adds the time for which it lives, where there is a timeline and it records.
 class TimeScope {
  public:
   // The span's name is `name`, with `number` behind it where that is not negative.
@@ -55,7 +72,8 @@ class TimeScope {
   TimeScope& operator=(const TimeScope&) = delete;
 
  private:
-  Timeline* timeline_;
+  Timeline* timeline_;  // null: it does not record
+  TimeListener* listener_;
   TimeSpan span_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cmd/command.h"
+#include "cmd/doctor/host_checks.h"
 
 namespace ftune {
 
@@ -28,9 +29,12 @@ void AddAgent(CLI::App& app, Invocation& invocation) {
       const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
       dup2(null.get(), STDIN_FILENO);
       invocation.json = false;
-      return CommandResult{
-          .exit = ServeAgent(std::move(in), std::move(out),
-                             {.version = FTUNE_VERSION, .heartbeat_timeout = absl::Seconds(*seconds)})};
+      return CommandResult{.exit = ServeAgent(std::move(in), std::move(out),
+                                              {.version = FTUNE_VERSION,
+                                               .heartbeat_timeout = absl::Seconds(*seconds),
+                                               .examine = [](const nlohmann::json& facts) -> nlohmann::json {
+                                                 return CheckHost(facts.get<HostCheckOptions>());
+                                               }})};
     };
   });
 }

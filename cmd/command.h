@@ -49,7 +49,11 @@ void AddTokenize(CLI::App& app, Invocation& invocation);
 void AddTemplate(CLI::App& app, Invocation& invocation);
 void AddVerify(CLI::App& app, Invocation& invocation);
 void AddPlan(CLI::App& app, Invocation& invocation);
+void AddDoctor(CLI::App& app, Invocation& invocation);
 void AddRecipe(CLI::App& app, Invocation& invocation);
+void AddStatus(CLI::App& app, Invocation& invocation);
+void AddLogs(CLI::App& app, Invocation& invocation);
+void AddStop(CLI::App& app, Invocation& invocation);
 
 // Runs, with what it throws (memory that cannot be had, a file system's fault) as a status. `who` is the key
 // of errors of the machine: a rank, where there are several.

@@ -70,7 +70,11 @@ int main(int argc, char** argv) {
   ftune::AddTemplate(app, invocation);
   ftune::AddVerify(app, invocation);
   ftune::AddPlan(app, invocation);
+  ftune::AddDoctor(app, invocation);
   ftune::AddRecipe(app, invocation);
+  ftune::AddStatus(app, invocation);
+  ftune::AddLogs(app, invocation);
+  ftune::AddStop(app, invocation);
   ftune::AddAgent(app, invocation);
 
   if (const absl::Status known = ftune::CheckCommand(app, argc, argv); !known.ok()) {

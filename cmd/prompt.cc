@@ -47,14 +47,19 @@ absl::StatusOr<PromptSampler> PromptSampler::Create(const std::vector<std::strin
 }
 
 absl::StatusOr<std::vector<PromptAnswer>> PromptSampler::Answer(Backend& backend, Stream stream, Model& model,
-                                                                Pipeline* pipeline) const {
+                                                                Pipeline* pipeline,
+                                                                const std::function<void()>& on_token) const {
   GenerateOptions options;
   options.max_new_tokens = max_new_tokens_;
   options.stop_ids = StopIds(model.config(), *tokenizer_);
   std::vector<PromptAnswer> answers;
   for (const Prompt& prompt : prompts_) {
+    const auto goes_on = [&](int32_t /*token*/) {
+      on_token();
+      return true;
+    };
     FTUNE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, Generate(backend, stream, model, max_length_,
-                                                                    prompt.ids, options, nullptr, pipeline));
+                                                                    prompt.ids, options, goes_on, pipeline));
     answers.push_back({prompt.text, tokenizer_->Decode(ids, true)});
   }
   return answers;

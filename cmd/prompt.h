@@ -1,6 +1,7 @@
 // Prompts as tokens, and what a model answers to them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,10 @@ class PromptSampler {
                                               int64_t max_length, const Tokenizer& tokenizer,
                                               const ChatTemplate* chat_template);
 
-  // `pipeline` as for Generate.
+  // `pipeline` as for Generate; `on_token` is called for each token that comes.
   absl::StatusOr<std::vector<PromptAnswer>> Answer(Backend& backend, Stream stream, Model& model,
-                                                   Pipeline* pipeline = nullptr) const;
+                                                   Pipeline* pipeline,
+                                                   const std::function<void()>& on_token) const;
   bool empty() const { return prompts_.empty(); }
 
  private:

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
@@ -27,10 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run writes; nothing else in its folder is ever removed.
+// What a run writes; nothing else in its folder is ever removed. status.json is that of whoever has the
+// folder now, which replaces it.
 std::vector<fs::path> RunEntries(const RunPaths& paths) {
-  return {paths.recipe(),  paths.inputs(), paths.log(),        paths.dropped(),     paths.trace(),
-          paths.adapter(), paths.model(),  paths.incomplete(), paths.save_request()};
+  return {paths.recipe(),   paths.inputs(),     paths.log(),          paths.tensorboard(),
+          paths.hook_log(), paths.dropped(),    paths.trace(),        paths.adapter(),
+          paths.model(),    paths.incomplete(), paths.save_request(), paths.stop_request()};
 }
 
 // A log that is empty is that of a run that was cut off before it began.
@@ -56,9 +60,21 @@ bool IsUnfinished(const std::string& name) {
                      [&](std::string_view start) { return name.starts_with(start); });
 }
 
+// Who only looks whether it is taken (IsLocked) has it for a moment.
+bool TakeLock(int lock) {
+  constexpr int kTries = 10;
+  constexpr absl::Duration kMoment = absl::Milliseconds(10);
+  for (int i = 0; i < kTries; ++i) {
+    if (flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
+    absl::SleepFor(kMoment);
+  }
+  return false;
+}
+
 // What WriteFileAtomic leaves of a run's files where the process is killed.
 bool IsTemporary(const std::string& name) {
-  constexpr std::array<std::string_view, 2> kFiles = {".recipe.yaml.tmp-", ".inputs.json.tmp-"};
+  constexpr std::array<std::string_view, 3> kFiles = {".recipe.yaml.tmp-", ".inputs.json.tmp-",
+                                                      ".status.json.tmp-"};
   return std::any_of(kFiles.begin(), kFiles.end(),
                      [&](std::string_view start) { return name.starts_with(start); });
 }
@@ -81,9 +97,23 @@ absl::Status RemoveCheckpoints(const fs::path& checkpoints) {
 // By the folders of the ranks' logs, which an attempt that never got to its first step has too, and by the
 // log.
 absl::StatusOr<int> NextAttempt(const RunPaths& paths) {
-  FTUNE_ASSIGN_OR_RETURN(int last, LastAttemptOf(paths.log()));
-  if (!Exists(paths.ranks())) return last + 1;
+  FTUNE_ASSIGN_OR_RETURN(const int logged, LastAttemptOf(paths.log()));
+  FTUNE_ASSIGN_OR_RETURN(const int with_ranks, LastAttemptWithLogs(paths));
+  return std::max(logged, with_ranks) + 1;
+}
+
+}  // namespace
+
+fs::path RunPaths::attempt(int attempt) const { return ranks() / StrCat(kAttempt, attempt); }
+
+fs::path RunPaths::rank_log(int attempt, int rank) const {
+  return this->attempt(attempt) / StrCat("rank-", rank, ".log");
+}
+
+absl::StatusOr<int> LastAttemptWithLogs(const RunPaths& paths) {
+  if (!Exists(paths.ranks())) return 0;
   FTUNE_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, ListFolder(paths.ranks()));
+  int last = 0;
   for (const fs::path& entry : entries) {
     const std::string name = entry.filename().string();
     int attempt = 0;
@@ -91,13 +121,7 @@ absl::StatusOr<int> NextAttempt(const RunPaths& paths) {
       last = std::max(last, attempt);
     }
   }
-  return last + 1;
-}
-
-}  // namespace
-
-fs::path RunPaths::rank_log(int attempt, int rank) const {
-  return ranks() / StrCat(kAttempt, attempt) / StrCat("rank-", rank, ".log");
+  return last;
 }
 
 absl::Status CheckHasRun(const RunPaths& paths) {
@@ -116,6 +140,11 @@ absl::Status CheckHasRun(const RunPaths& paths) {
 
 bool HasRun(const RunPaths& paths) { return Exists(paths.log()) && Exists(paths.recipe()); }
 
+bool IsLocked(const RunPaths& paths) {
+  const Descriptor lock(open(paths.lock().c_str(), O_RDONLY | O_CLOEXEC));
+  return lock && flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 absl::StatusOr<RunFolder> RunFolder::Lock(const fs::path& folder) {
   const RunPaths paths(folder);
   std::error_code error;
@@ -125,7 +154,7 @@ absl::StatusOr<RunFolder> RunFolder::Lock(const fs::path& folder) {
   const int lock = open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock < 0) return CannotMake(folder, strerror(errno));
   RunFolder run(paths, lock, /*attempt=*/1);
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+  if (!TakeLock(lock)) {
     return UsageError({.file = folder.string(),
                        .key = "output_dir",
                        .message = "another ftune is writing to this run",

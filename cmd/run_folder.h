@@ -18,6 +18,8 @@ struct RunPaths {
 
   std::filesystem::path recipe() const { return folder / "recipe.yaml"; }
   std::filesystem::path log() const { return folder / "log.jsonl"; }
+  std::filesystem::path tensorboard() const { return folder / "tensorboard"; }
+  std::filesystem::path hook_log() const { return folder / "hook.log"; }
   std::filesystem::path trace() const { return folder / "trace.json"; }
   std::filesystem::path lock() const { return folder / "lock"; }
   std::filesystem::path dropped() const { return folder / "data" / "dropped.jsonl"; }
@@ -28,7 +30,10 @@ struct RunPaths {
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   std::filesystem::path slurm_script() const { return folder / "slurm.sh"; }
   std::filesystem::path save_request() const { return folder / "save"; }
+  std::filesystem::path stop_request() const { return folder / "stop"; }
+  std::filesystem::path status() const { return folder / "status.json"; }
   std::filesystem::path ranks() const { return folder / "ranks"; }
+  std::filesystem::path attempt(int attempt) const;  // its ranks' logs
   std::filesystem::path rank_log(int attempt, int rank) const;
   // One of the two while it is written.
   std::filesystem::path incomplete() const { return folder / ".incomplete"; }
@@ -36,10 +41,17 @@ struct RunPaths {
   std::filesystem::path folder;
 };
 
+// The last attempt that has logs of its ranks; 0: none has.
+absl::StatusOr<int> LastAttemptWithLogs(const RunPaths& paths);
+
 // Whether there is a run that can go on: one that has written its recipe and its log.
 bool HasRun(const RunPaths& paths);
 // An error that says what there is instead.
 absl::Status CheckHasRun(const RunPaths& paths);
+
+// Whether some process, on this host or another one, has the run's folder; false too where that cannot be
+// told (a shared disk without locks).
+bool IsLocked(const RunPaths& paths);
 
 // A run's folder, taken for writing by this process for as long as it lives.
 class RunFolder {

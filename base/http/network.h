@@ -1,12 +1,13 @@
-// What needs the libraries for HTTP and TLS: exchanges with one server, and the digests of content. They live
-// in a library of their own, which is loaded only when a download is due (network_library.h), so that
-// starting ftune does not pay for them. Nothing here throws.
+// What needs the libraries for HTTP and TLS: exchanges with one server, the digests of content, connections
+// that are encrypted. They live in a library of their own, which is loaded only when one of them is due
+// (network_library.h), so that starting ftune does not pay for them. Nothing here throws.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -62,11 +63,28 @@ class Digest {
 
 enum class DigestKind { kSha1, kSha256 };
 
+// A certificate that was made for one run, with its key.
+struct TlsIdentity {
+  std::string certificate, key;  // PEM
+  std::string fingerprint;       // SHA-256 of the certificate, in lower-case hexadecimal digits
+};
+
 class Network {
  public:
   virtual ~Network() = default;
   virtual std::unique_ptr<HttpConnection> Connect(const ServerOptions& options) = 0;
   virtual std::unique_ptr<Digest> NewDigest(DigestKind kind) = 0;
+  // Of the libraries: "libcurl/7.88.1 OpenSSL/3.0.15 …".
+  virtual std::string Version() const = 0;
+
+  // Of a key that nobody else has; nothing where the system has no random numbers.
+  virtual std::optional<TlsIdentity> NewTlsIdentity() = 0;
+  // Carry bytes between two sockets, of which `encrypted` speaks TLS 1.3 and `plain` does not, until one of
+  // them ends. → why they could not, else empty. The client speaks with whoever has the certificate of this
+  // fingerprint, and with nobody else. The sockets do not block; shut down by another thread, they end it.
+  // For threads that take no SIGPIPE.
+  virtual std::string RelayAsServer(const TlsIdentity& identity, int encrypted, int plain) = 0;
+  virtual std::string RelayAsClient(const std::string& fingerprint, int encrypted, int plain) = 0;
 };
 
 // What the library exports, by the name kNetworkSymbol.

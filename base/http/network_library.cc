@@ -1,33 +1,14 @@
 #include "base/http/network_library.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
-
 #include "base/error.h"
-#include "base/folder.h"
-#include "base/strings.h"
+#include "base/sibling_library.h"
 
 namespace ftune {
 
-absl::StatusOr<Network*> LoadNetwork() {
-  constexpr char kFile[] = "libftune_network.so";
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path path = program.parent_path() / kFile;
-  if (error || !Exists(path)) {
-    return DataError({.file = path.string(),
-                      .message = "downloads need this library, and it is not there",
-                      .hint = "keep it beside ftune, or put the files into the cache on another machine"});
-  }
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library == nullptr ? nullptr : dlsym(library, kNetworkSymbol);
-  if (symbol == nullptr) {
-    const char* why = dlerror();
-    return DataError({.file = path.string(),
-                      .message = StrCat("cannot be loaded, and downloads need it: ", why ? why : "no symbol"),
-                      .hint = "install what it names (see third_party/README.md)"});
-  }
+absl::StatusOr<Network*> LoadNetwork(std::string_view what, std::string_view instead) {
+  FTUNE_ASSIGN_OR_RETURN(void* const symbol,
+                         SiblingSymbol("libftune_network.so", kNetworkSymbol, std::string(what),
+                                       StrCat("keep it beside ftune, or ", instead)));
   return &reinterpret_cast<NetworkFunction>(symbol)();
 }
 

@@ -79,7 +79,8 @@ class SnapshotOpener {
   }
 
   absl::StatusOr<Snapshot> Fetch() {
-    FTUNE_ASSIGN_OR_RETURN(Network * network, LoadNetwork());
+    FTUNE_ASSIGN_OR_RETURN(Network * network,
+                           LoadNetwork("downloads", "put the files into the cache on another machine"));
     HttpClient client(*network, HubClientOptions(settings_));
     HubApi api(client, settings_, request_.repo);
     const OnRetry on_retry = [this](const std::string& why) {

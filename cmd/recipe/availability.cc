@@ -28,8 +28,6 @@ std::vector<Limit> Limits() {
        {"none", "optimizer"},
        "every step reads all parameters three times; set memory.activation_checkpointing: full, or train a "
        "lora adapter"},
-      {"log.tensorboard", {}, "read log.jsonl of the run"},
-      {"log.hook", {}, "read log.jsonl of the run"},
       {"launch.device", {"auto", "cpu"}},
   };
 }

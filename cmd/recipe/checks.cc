@@ -137,6 +137,10 @@ std::vector<Rule> Rules() {
        [](const Recipe& r) { return r.launch.exclude && r.launch.hosts.empty() && !r.launch.hostfile; },
        "there are no hosts to choose from",
        "add launch.hosts or launch.hostfile, or remove it"},
+      {{"launch.tls", "launch.hosts", "launch.hostfile"},
+       [](const Recipe& r) { return r.launch.tls && r.launch.hosts.empty() && !r.launch.hostfile; },
+       "there are no hosts that meet over a network, or whoever starts the ranks serves their rendezvous",
+       "add launch.hosts or launch.hostfile, or remove it"},
       {{"launch.kind", "launch.hosts", "launch.hostfile"},
        [](const Recipe& r) {
          return r.launch.kind == LaunchKind::kSsh && r.launch.hosts.empty() && !r.launch.hostfile;

@@ -502,12 +502,20 @@ void AddLog(KeyTable& table) {
       "log", "What is recorded.", "every", kFree, Member(&Recipe::log),
       {MakeField("every", &S::every, IntType(1), "A line of log.jsonl every so many steps.",
                  {"logging_steps"}),
-       MakeField("tensorboard", &S::tensorboard, BoolType(), "Write TensorBoard event files too."),
+       MakeField("tensorboard", &S::tensorboard, BoolType(),
+                 "Write what is measured to RUN/tensorboard, too, as TensorBoard reads it."),
        MakeField("hook", &S::hook, NullOr(TextType("a command")),
-                 "A command that is fed the lines of log.jsonl."),
+                 "A command (of /bin/sh) that is fed the lines of log.jsonl while the run writes them; what "
+                 "it prints "
+                 "is in RUN/hook.log."),
        MakeField("trace_step", &S::trace_step, NullOr(IntType(1)),
                  "A step whose timeline is written, of all ranks: trace.json, for Chrome's trace viewer or "
-                 "Perfetto.")});
+                 "Perfetto."),
+       MakeField("metrics_port", &S::metrics_port, NullOr(IntType(0, 65535)),
+                 "Serve pages for Prometheus on this port while the run lasts: /metrics, and /status. 0: one "
+                 "that the system chooses."),
+       MakeField("metrics_address", &S::metrics_address, TextType("a name or an address of this host"),
+                 "Where metrics_port is. 0.0.0.0: on all addresses of the host, for all who can reach it.")});
 }
 
 Type<std::vector<Host>> Hosts() {
@@ -541,6 +549,10 @@ void AddLaunch(KeyTable& table) {
                  "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
+       MakeField(
+           "tls", &S::tls, BoolType(),
+           "Encrypt the rendezvous of ranks on several hosts, with a certificate made for the run. What "
+           "they exchange in training is not encrypted."),
        MakeField("ranks_per_host", &S::ranks_per_host, AutoOr(Ranks()),
                  "Ranks that ftune starts on a host. auto: its GPUs; on CPU the product of the axes that are "
                  "set, 1 "
@@ -554,7 +566,12 @@ void AddLaunch(KeyTable& table) {
        MakeField("start_timeout", &S::start_timeout, DurationType(), "Longest wait until the first step."),
        MakeField("step_timeout", &S::step_timeout, DurationType(), "Longest wait for others within a step."),
        MakeField("heartbeat_timeout", &S::heartbeat_timeout, DurationType(),
-                 "A rank that gives no sign of life for so long is given up.")});
+                 "A rank that gives no sign of life for so long is given up."),
+       MakeField("hang_timeout", &S::hang_timeout, NullOr(DurationType()),
+                 "The run is ended, and started again, where no rank shows anything new for so long. null: "
+                 "step_timeout."),
+       MakeField("exclude_stragglers", &S::exclude_stragglers, BoolType(),
+                 "Leave out hosts of slow ranks when the run is started again and min_hosts are left.")});
 
   using L = SlurmSection;
   table.AddSection<L>(

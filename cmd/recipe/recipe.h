@@ -265,6 +265,8 @@ struct LogSection {
   bool tensorboard = false;
   std::optional<std::string> hook;
   std::optional<int64_t> trace_step;
+  std::optional<int64_t> metrics_port;
+  std::string metrics_address = "127.0.0.1";
 
   bool operator==(const LogSection&) const = default;
 };
@@ -289,14 +291,17 @@ struct LaunchSection {
   std::optional<std::string> include;  // as FilterHosts has it
   std::optional<std::string> exclude;
   std::optional<std::string> program;  // on other hosts
+  bool tls = false;
   Auto<int64_t> ranks_per_host;
   Auto<int64_t> threads;  // per rank
   int64_t max_restarts = 3;
   std::optional<int64_t> min_hosts;
   std::optional<int64_t> max_hosts;
-  double start_timeout = 30 * 60;  // seconds
-  double step_timeout = 10 * 60;   // seconds
-  double heartbeat_timeout = 30;   // seconds
+  double start_timeout = 30 * 60;      // seconds
+  double step_timeout = 10 * 60;       // seconds
+  double heartbeat_timeout = 30;       // seconds
+  std::optional<double> hang_timeout;  // seconds
+  bool exclude_stragglers = false;
   SlurmSection slurm;
 
   bool operator==(const LaunchSection&) const = default;

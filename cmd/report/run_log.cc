@@ -8,9 +8,9 @@
 #include <cstring>
 #include <string_view>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
+#include "base/append_whole.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/io_error.h"
@@ -103,7 +103,16 @@ absl::StatusOr<std::optional<int64_t>> LastResultOf(const std::filesystem::path&
 
 absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Open(const std::filesystem::path& path, int attempt) {
   FTUNE_RETURN_IF_ERROR(MendLastLine(path));
-  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  return OpenFile(path, attempt, O_CREAT);
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::Join(const std::filesystem::path& path, int attempt) {
+  return OpenFile(path, attempt, /*flags=*/0);
+}
+
+absl::StatusOr<std::unique_ptr<RunLog>> RunLog::OpenFile(const std::filesystem::path& path, int attempt,
+                                                         int flags) {
+  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0644));
   if (!file) {
     return DataError(
         {.file = path.string(), .message = StrCat("cannot be opened for writing: ", strerror(errno))});
@@ -116,14 +125,8 @@ void RunLog::Write(std::string_view event, int64_t step, const nlohmann::ordered
       {"event", std::string(event)}, {"time", UnixSeconds()}, {"step", step}, {"attempt", attempt_}};
   line.update(facts);
   const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  // One write a line: a reader, or a crash, never sees half of one that another follows.
-  const ssize_t written = write(file_.get(), text.data(), text.size());
-  if (written == std::ssize(text)) return;
-  const int error = written < 0 ? errno : ENOSPC;
-  // Nor does a full disk leave one.
-  const off_t end = written > 0 ? lseek(file_.get(), 0, SEEK_END) : 0;
-  if (end > 0) std::ignore = ftruncate(file_.get(), end - written);
-  status_.Update(IoError(path_, "write", error));
+  status_.Update(AppendWhole(file_, text, path_));
+  for (const std::unique_ptr<LogSink>& sink : sinks_) status_.Update(sink->Take(line, text));
 }
 
 void RunLog::Start(int64_t step, nlohmann::ordered_json facts) { Write("start", step, facts); }
@@ -180,6 +183,8 @@ void RunLog::Checkpoint(const SaveReport& r) {
 }
 
 void RunLog::Restart(int64_t step, nlohmann::ordered_json facts) { Write("restart", step, facts); }
+
+void RunLog::Straggler(int64_t step, nlohmann::ordered_json facts) { Write("straggler", step, facts); }
 
 void RunLog::End(int64_t step, nlohmann::ordered_json facts) { Write("end", step, facts); }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/descriptor.h"
 #include "cmd/prompt.h"
+#include "cmd/report/log_sink.h"
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/train/reports.h"
 
@@ -20,6 +21,11 @@ class RunLog {
  public:
   // Adds to a log that is there. A last line that whoever wrote it could not finish is cut off.
   static absl::StatusOr<std::unique_ptr<RunLog>> Open(const std::filesystem::path& path, int attempt);
+  // The same of a log that another process has open and writes to: its lines are left as they are.
+  static absl::StatusOr<std::unique_ptr<RunLog>> Join(const std::filesystem::path& path, int attempt);
+
+  // Hears all that is written from here on.
+  void AddSink(std::unique_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
   // Each adds `event`, `time` (Unix seconds), `step` and `attempt`. Start's step is where training begins.
   void Start(int64_t step, nlohmann::ordered_json facts);
@@ -30,12 +36,16 @@ class RunLog {
   void Checkpoint(const SaveReport& report);
   // After a failure, of which `facts` tell: the step is where training goes on.
   void Restart(int64_t step, nlohmann::ordered_json facts);
+  // A rank that has fallen behind.
+  void Straggler(int64_t step, nlohmann::ordered_json facts);
   void End(int64_t step, nlohmann::ordered_json facts);
 
   // The first failure to write (a full disk), if any: training goes on, the run says so at its end.
   const absl::Status& status() const { return status_; }
 
  private:
+  static absl::StatusOr<std::unique_ptr<RunLog>> OpenFile(const std::filesystem::path& path, int attempt,
+                                                          int flags);
   RunLog(Descriptor file, std::filesystem::path path, int attempt)
       : file_(std::move(file)), path_(std::move(path)), attempt_(attempt) {}
   void Write(std::string_view event, int64_t step, const nlohmann::ordered_json& facts);
@@ -43,6 +53,7 @@ class RunLog {
   Descriptor file_;
   std::filesystem::path path_;
   int attempt_;
+  std::vector<std::unique_ptr<LogSink>> sinks_;
   absl::Status status_;
 };
 

@@ -29,6 +29,7 @@ class Watch final : public SupervisorObserver {
   void OnStarted(int rank, const RankProcess& process) override { observer_.OnStarted(rank, process); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
+  void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
   bool HaveMet() override {
     while (met_ < ranks_ && store_.Has(StrCat(prefix_, JoinedKey(met_)))) ++met_;
     return met_ == ranks_;
@@ -67,7 +68,9 @@ absl::StatusOr<std::vector<RankEnd>> LocalRanks::Run(const AttemptOrder& order, 
   }
   Watch watch(ranks_, output, observer, *store, prefix);
   Supervisor supervisor(order.supervisor, signals, watch);
+  supervisor_ = &supervisor;
   absl::StatusOr<std::vector<RankEnd>> ends = supervisor.Run(commands);
+  supervisor_ = nullptr;
   signal_ = supervisor.signal();
   return ends;
 }

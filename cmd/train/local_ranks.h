@@ -13,6 +13,8 @@ class LocalRanks final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
+  void EndRanks() override { supervisor_->EndAll(); }
+  void KillAll() override { supervisor_->KillAll(); }
   int ranks() const override { return ranks_; }
   std::string HostOf(int /*rank*/) const override { return ""; }
   int signal() const override { return signal_; }
@@ -21,6 +23,7 @@ class LocalRanks final : public RankPlace {
   int ranks_;
   int64_t threads_;  // of each
   int signal_ = 0;
+  Supervisor* supervisor_ = nullptr;  // while ranks run
 };
 
 }  // namespace ftune

@@ -2,8 +2,12 @@
 
 #include <sys/wait.h>
 
+#include <charconv>
 #include <csignal>
+#include <string_view>
+#include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/train/rank_report.h"
@@ -11,11 +15,33 @@
 namespace ftune {
 namespace {
 
-// Whether the error says that another rank is to blame: then it is no first cause.
-bool BlamesAnother(const absl::Status& status, int rank) {
-  const std::optional<ErrorDetail> detail = DetailOf(status);
-  return detail && MayPass(status) && detail->key.starts_with("rank ") &&
-         detail->key != StrCat("rank ", rank);
+constexpr std::string_view kRank = "rank ";
+
+std::string KeyOf(int rank, const std::string& host) {
+  return StrCat(kRank, rank, host.empty() ? "" : StrCat(" on ", host));
+}
+
+// "; it was in step 12, forward of microbatch 0", where that is known.
+std::string ItWas(const Pulse& pulse) {
+  const std::string place = DescribePlace(pulse);
+  return place.empty() ? "" : StrCat("; it was ", place);
+}
+
+// ", as memory ran out (it had 1.2 GiB)", where it is known.
+std::string WhyKilled(const RankEnd& end, const Pulse& pulse) {
+  if (!end.out_of_memory) return "";
+  const double gib = static_cast<double>(pulse.resident_bytes) / (1 << 30);
+  return StrCat(", as memory ran out", gib > 0.0 ? absl::StrFormat(" (it had %.1f GiB)", gib) : "");
+}
+
+std::string HintOfKill(const RankEnd& end) {
+  if (end.out_of_memory) {
+    return "lower train.micro_batch_size or data.sequence_len, share the model out (parallel.zero), or run "
+           "fewer "
+           "ranks on the host";
+  }
+  const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
+  return killed ? "the system does so where memory runs out: `dmesg` would say it" : "";
 }
 
 }  // namespace
@@ -42,31 +68,58 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
   for (const RankEnd& end : ends) {
     if (EndedWell(end) || end.was_told) continue;
     const std::optional<absl::Status> error = ReportedError(end);
-    if (!error || !BlamesAnother(*error, end.rank)) return &end;
+    if (!error || RankAtFault(end) == end.rank) return &end;
     if (first == nullptr) first = &end;
   }
   return first;
 }
 
-absl::Status ErrorOfEnd(const RankEnd& end, const std::string& log, absl::Duration heartbeat_timeout) {
-  ErrorDetail detail = {.key = StrCat("rank ", end.rank)};
-  if (!end.host.empty()) StrAppend(detail.key, " on ", end.host);
-  const std::string see = StrCat("; its log is ", log);
+int RankAtFault(const RankEnd& end) {
+  const std::optional<absl::Status> error = ReportedError(end);
+  const std::optional<ErrorDetail> detail = error ? DetailOf(*error) : std::nullopt;
+  if (!detail || !MayPass(*error) || !detail->key.starts_with(kRank)) return end.rank;
+  int rank = end.rank;
+  std::from_chars(detail->key.data() + kRank.size(), detail->key.data() + detail->key.size(), rank);
+  return rank;
+}
+
+absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& log,
+                        absl::Duration heartbeat_timeout) {
+  ErrorDetail detail = {.key = KeyOf(end.rank, end.host)};
+  const std::string see = StrCat(ItWas(pulse), "; its log is ", log);
   if (!end.lost.empty()) {
     detail.message = StrCat("its host is lost: ", end.lost, see);
     return UserError(ExitCode::kRankFailed, detail);
   }
-  if (const std::optional<absl::Status> error = ReportedError(end)) return *error;
+  if (const std::optional<absl::Status> error = ReportedError(end)) {
+    std::optional<ErrorDetail> reported = DetailOf(*error);
+    if (!reported || !MayPass(*error)) return *error;
+    reported->message += ItWas(pulse);
+    return UserError(static_cast<ExitCode>(ExitCodeOf(*error)), *std::move(reported));
+  }
   if (end.stood_still) {
     detail.message = StrCat("it has been stopped for ", absl::FormatDuration(heartbeat_timeout),
                             ", before all ranks had met", see);
     detail.hint = StrCat("something sent SIGSTOP to its process, which was ", end.pid);
   } else {
-    const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
-    detail.message = StrCat("it ", DescribeEnd(end.wait_status), see);
-    if (killed) detail.hint = "the system does so where memory runs out: `dmesg` would say it";
+    detail.message = StrCat("it ", DescribeEnd(end.wait_status), WhyKilled(end, pulse), see);
+    detail.hint = HintOfKill(end);
   }
   return UserError(ExitCode::kRankFailed, detail);
+}
+
+absl::Status ErrorOfStandstill(absl::Duration still, std::optional<int> odd, const std::string& host,
+                               const std::vector<Pulse>& pulses, const std::string& log) {
+  const std::string time = absl::FormatDuration(absl::Trunc(still, absl::Seconds(1)));
+  ErrorDetail detail = {.key = "launch",
+                        .message = StrCat("no rank has shown anything new for ", time),
+                        .hint = "raise launch.hang_timeout if a step may take as long"};
+  if (odd) {
+    detail.key = KeyOf(*odd, host);
+    detail.message = StrCat("it stands still", pulses.size() > 1 ? " and the others wait for it" : "",
+                            ": nothing new for ", time, ItWas(pulses[*odd]), "; its log is ", log);
+  }
+  return UserError(ExitCode::kTimeout, detail);
 }
 
 bool MayPass(const absl::Status& error) {

@@ -25,8 +25,18 @@ std::optional<absl::Status> ReportedError(const RankEnd& end);
 // so. Null where none has failed.
 const RankEnd* FirstCause(const std::vector<RankEnd>& ends);
 
-// The error that the failure of a rank is to the user. `log` is where its output is.
-absl::Status ErrorOfEnd(const RankEnd& end, const std::string& log, absl::Duration heartbeat_timeout);
+// Whom the error of a rank blames: itself, most often.
+int RankAtFault(const RankEnd& end);
+
+// The error that the failure of a rank is to the user. `log` is where its output is, and `pulse` what the one
+// at fault showed last.
+absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& log,
+                        absl::Duration heartbeat_timeout);
+
+// That of ranks that have all stood still for so long; `odd` is the one that the others waited for, if that
+// can be told, on `host` where it is not this one.
+absl::Status ErrorOfStandstill(absl::Duration still, std::optional<int> odd, const std::string& host,
+                               const std::vector<Pulse>& pulses, const std::string& log);
 
 // Whether the same may go well another time: a rank was killed, a host was lost, ranks waited in vain. What
 // is wrong with the recipe, the data or the numbers stays wrong.

@@ -18,6 +18,7 @@ std::vector<std::string> EnvironmentOf(const RankCoordinates& at) {
           StrCat("MASTER_PORT=", at.port),
           "TORCHELASTIC_USE_AGENT_STORE=1",
           StrCat(kStorePrefixVariable, "=", at.prefix),
+          StrCat(kHostAddressVariable, "=", at.host_address),
           StrCat(kSupervisedVariable, "=", terminal ? kSupervisedOnTerminal : "1")};
 }
 

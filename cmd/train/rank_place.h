@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/train/rank_output.h"
+#include "parallel/launch/pulse.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/taken_signals.h"
 
@@ -32,6 +33,8 @@ class RankObserver {
   virtual void OnStarted(int rank, const RankProcess& process) = 0;
   virtual void OnStopped(int rank, pid_t pid) = 0;
   virtual void OnContinued(int rank, pid_t pid) = 0;
+  // What a rank shows: once a second, and before its end.
+  virtual void OnPulse(int rank, const Pulse& pulse) = 0;
   virtual void OnLost(const std::string& host, const std::string& why) = 0;
 };
 
@@ -41,6 +44,10 @@ class RankPlace {
   // Runs them to their end; their ends in the order in which they came. Their output is in files by then.
   virtual absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) = 0;
+  // From within Run, by its observer: all ranks are ended, as where one of them has failed.
+  virtual void EndRanks() = 0;
+  // From within Run, by its observer: all are killed.
+  virtual void KillAll() = 0;
   virtual int ranks() const = 0;
   // Where a rank is; empty: on this host.
   virtual std::string HostOf(int rank) const = 0;
@@ -54,6 +61,7 @@ struct RankCoordinates {
   std::string address;  // of the store, and its port
   int port = 0;
   std::string prefix;
+  std::string host_address;  // see RankEnvironment
 };
 std::vector<std::string> EnvironmentOf(const RankCoordinates& coordinates);
 

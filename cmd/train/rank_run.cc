@@ -1,5 +1,7 @@
 #include "cmd/train/rank_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +15,7 @@
 #include "cmd/recipe/resume.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
-#include "cmd/train/rank_trace.h"
+#include "cmd/train/log_sinks.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
@@ -32,7 +34,9 @@
 #include "engine/train/run_end.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
+#include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
+#include "parallel/launch/rank_process.h"
 #include "parallel/launch/slurm/task_watch.h"
 
 namespace ftune {
@@ -122,15 +126,31 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
 
 absl::StatusOr<CommandResult> RankRun::Run() {
   absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
-  if (result.ok()) return result;
-  const absl::Status status = NameRank(loaded_.Placed(std::move(result).status()), start_);
-  // The others shall not wait for this one.
-  if (mesh_) mesh_->world().Abort(status);
-  return status;
+  if (!result.ok()) {
+    result = NameRank(loaded_.Placed(std::move(result).status()), start_);
+    // The others shall not wait for this one.
+    if (mesh_) mesh_->world().Abort(result.status());
+  }
+  if (watch_) watch_->End(result);
+  return result;
+}
+
+absl::Status RankRun::BeginPulse() {
+  FTUNE_ASSIGN_OR_RETURN(PulsePage page,
+                         start_.supervised ? PulsePage::Map(kPulseDescriptor) : PulsePage::Create());
+  pulse_ = std::make_unique<PulseWriter>(std::move(page));
+  timeline_.set_listener(pulse_.get());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CommandResult> RankRun::RunRecipe() {
+  FTUNE_RETURN_IF_ERROR(BeginPulse());
+  const TimeScope start = Phase("start");
   FTUNE_RETURN_IF_ERROR(JoinMesh());
+  if (leads() && !start_.supervised && !options_.lr_range_test && !options_.verify) {
+    watch_.emplace(paths(), RunWatch::Leader::kRank);
+    FTUNE_RETURN_IF_ERROR(watch_->Serve(loaded_, progress_));
+  }
   FTUNE_RETURN_IF_ERROR(TakeUpRun());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
@@ -160,6 +180,7 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
 }
 
 absl::Status RankRun::JoinMesh() {
+  const TimeScope time = Phase("meet the others");
   const LaunchSection& launch = recipe().launch;
   const auto seconds = [](double value) { return absl::Seconds(value); };
   World world{.communicator = MakeSingleCommunicator(), .host_of_rank = {0}};
@@ -170,7 +191,9 @@ absl::Status RankRun::JoinMesh() {
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),
                                              .recipe = CommonRecipe(recipe())}));
   }
-  if (recipe().log.trace_step) ShowCalls(timeline_, *world.communicator);
+  std::vector<CallObserver*> observers = {pulse_.get()};
+  if (recipe().log.trace_step) observers.push_back(&call_timeline_);
+  world.communicator->set_observers(std::move(observers));
   FTUNE_ASSIGN_OR_RETURN(mesh_, Mesh::Create(ToMeshShape(recipe().parallel), std::move(world.communicator)));
   const std::vector<int>& hosts = world.host_of_rank;
   const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
@@ -243,19 +266,30 @@ absl::Status RankRun::TakeFolder() {
     FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
     folder_.emplace(std::move(taken.folder));
     options_.resume = std::move(taken.point);
-    return absl::OkStatus();
+  } else {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder created,
+                           RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
+    folder_.emplace(std::move(created));
   }
-  FTUNE_ASSIGN_OR_RETURN(RunFolder created,
-                         RunFolder::Create(paths().folder, options_.force, options_.least_attempt));
-  folder_.emplace(std::move(created));
+  BeginWatch();
   return absl::OkStatus();
+}
+
+void RankRun::BeginWatch() {
+  if (!watch_) return;
+  const std::string host = HostName();
+  const int rank = mesh_->rank();
+  watch_->set_look([this] { return pulse_->Look(); });
+  watch_->Begin(folder_->attempt(), /*goes_on=*/options_.resume.has_value());
+  watch_->BeginAttempt(folder_->attempt(), {{.name = host, .ranks = {rank}}},
+                       {{.rank = rank, .host = host, .pid = getpid()}});
 }
 
 absl::Status RankRun::BeginLog() {
   if (!options_.resume) FTUNE_RETURN_IF_ERROR(folder_->Clear());
   // What has a log is a run: from here on a next one can replace it, whatever happens to this one.
   FTUNE_ASSIGN_OR_RETURN(log_, RunLog::Open(paths().log(), folder_->attempt()));
-  return absl::OkStatus();
+  return AddLogSinks(recipe().log, *folder_, progress_, *log_);
 }
 
 absl::Status RankRun::CheckStepsLeft() const {
@@ -310,6 +344,7 @@ absl::Status RankRun::FindModel() {
 }
 
 absl::Status RankRun::PrepareData() {
+  const TimeScope time = Phase("prepare the data");
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
   if (mesh_->shape().ranks() > 1) {
@@ -339,6 +374,7 @@ absl::Status RankRun::PlanStagesOfRanks() {
 }
 
 absl::Status RankRun::PrepareModel() {
+  const TimeScope time = Phase("load the model");
   backend_ = MakeCpuBackend(static_cast<int>(*recipe().launch.threads));
   FTUNE_ASSIGN_OR_RETURN(model_, LoadModel(*backend_, Stream(), model_plan_.model_path, model_plan_.options));
   model_.files.chat_template = data_->run().own_template;
@@ -478,7 +514,9 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
                   observer, &shards(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
+  pulse_->set_total_steps(data_->steps().total);
   FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
+  const TimeScope time = Phase("save");
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
   const absl::Status kept = checkpoints.SaveLast(summary.state);
@@ -539,6 +577,7 @@ absl::Status RankRun::MakeSaver() {
 
 absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
   if (!options_.resume || options_.resume->folder.empty()) return std::optional<TrainerState>();
+  const TimeScope time = Phase("load the checkpoint");
   FTUNE_ASSIGN_OR_RETURN(CheckpointReader reader, OpenForAllRanks(mesh_->world(), options_.resume->folder,
                                                                   *model_.model, shards(), *optimizer_));
   if (leads()) FTUNE_RETURN_IF_ERROR(CheckModelOf(reader.manifest(), inputs_, options_.resume->folder));
@@ -555,14 +594,17 @@ absl::StatusOr<std::optional<TrainerState>> RankRun::Restore() {
 }
 
 absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
+  const TimeScope time = Phase("answer");
   FTUNE_ASSIGN_OR_RETURN(std::vector<PromptAnswer> answers,
-                         data_->sampler().Answer(*backend_, Stream(), *model_.model, pipeline_.get()));
+                         data_->sampler().Answer(*backend_, Stream(), *model_.model, pipeline_.get(),
+                                                 [this] { pulse_->Beat(); }));
   if (!leads()) answers.clear();
   return answers;
 }
 
 absl::Status RankRun::SaveBest(int64_t step) {
   // A large model takes longer to write than a step may.
+  const TimeScope time = Phase("save");
   const double before = timeout_;
   SetTimeout(recipe().launch.start_timeout);
   FTUNE_RETURN_IF_ERROR(results_->Save(step));

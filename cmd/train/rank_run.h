@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/strings.h"
@@ -14,7 +15,9 @@
 #include "cmd/run_folder.h"
 #include "cmd/stop_signal.h"
 #include "cmd/train/pipeline_plan.h"
+#include "cmd/train/rank_trace.h"
 #include "cmd/train/run_results.h"
+#include "cmd/train/run_watch.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_data.h"
 #include "cmd/train/train_options.h"
@@ -22,6 +25,7 @@
 #include "engine/format/loaded_model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pipeline/pipeline.h"
+#include "parallel/launch/pulse_writer.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/slurm/scope.h"
 #include "parallel/mesh.h"
@@ -56,6 +60,10 @@ class RankRun {
   bool leads() const { return mesh_->rank() == 0; }
   const RunPaths& paths() const { return paths_; }
 
+  // Shows on a page, that of who has started this rank where there is one, what it does from here on.
+  absl::Status BeginPulse();
+  // A phase of the run, for as long as it lives.
+  TimeScope Phase(std::string_view name) { return TimeScope(&timeline_, kStepLane, name); }
   absl::Status JoinMesh();
   // The first rank of each host does it first, so that the others find what it has made.
   absl::Status InTurn(const std::function<absl::Status()>& work);
@@ -71,6 +79,8 @@ class RankRun {
   // and chooses the checkpoint to go on from.
   absl::Status TakeUpRun();
   absl::Status TakeFolder();
+  // Has those who watch know of the run, where no ftune has started this rank.
+  void BeginWatch();
   // Of what is not opened any more the run keeps what it knew of it.
   absl::Status KeepInitInputs();
   // An error where the run has fewer steps than the checkpoint that it goes on from.
@@ -115,11 +125,14 @@ class RankRun {
   HubReporter hub_;
   RunPaths paths_;
   Timeline timeline_;
+  CallTimeline call_timeline_{timeline_};
+  std::unique_ptr<PulseWriter> pulse_;
   std::unique_ptr<Mesh> mesh_;
   bool own_files_ = false;  // ranks may have read other files than this one
   double timeout_ = 0.0;    // in force, seconds
   const double started_ = Timeline::Now();
   std::optional<RunFolder> folder_;  // of the rank that leads
+  std::optional<RunWatch> watch_;    // of that one, if it is supervised by nobody
   std::vector<SharedInput> inputs_;  // of that one too
   ModelPlan model_plan_;
   std::unique_ptr<TrainData> data_;

@@ -9,15 +9,12 @@
 
 namespace ftune {
 
-void ShowCalls(Timeline& timeline, Communicator& group) {
-  group.set_observer([&timeline](const CommSpan& span) {
-    if (!timeline.recording()) return;
-    // A wait for calls that were started is no call: it stands in no lane but that of waits.
-    const bool is_call = span.call.elements > 0 || span.call.kind != CallKind::kBarrier;
-    const std::string name = is_call ? span.call.Describe() : std::string("wait");
-    if (is_call) timeline.Add({kCommunicationLane, name, span.begin, span.end});
-    if (span.exposed) timeline.Add({kWaitLane, name, span.begin, span.end});
-  });
+void CallTimeline::OnEnd(const CommSpan& span) {
+  if (!timeline_.recording()) return;
+  const std::string name = span.is_wait ? std::string("wait") : span.call.Describe();
+  // A wait for calls that were started is no call: it stands in no lane but that of waits.
+  if (!span.is_wait) timeline_.Add({kCommunicationLane, name, span.begin, span.end});
+  if (span.exposed) timeline_.Add({kWaitLane, name, span.begin, span.end});
 }
 
 absl::Status WriteTrace(const TraceReport& report, Communicator& world, const std::filesystem::path& path) {

@@ -10,8 +10,15 @@
 
 namespace ftune {
 
-// Has `timeline`, which outlives the group and those split off from it later, show what the group does.
-void ShowCalls(Timeline& timeline, Communicator& group);
+// Has `timeline`, which outlives it, show what groups do.
+class CallTimeline final : public CallObserver {
+ public:
+  explicit CallTimeline(Timeline& timeline) : timeline_(timeline) {}
+  void OnEnd(const CommSpan& span) override;
+
+ private:
+  Timeline& timeline_;
+};
 
 // Called by all ranks of the world, the first of which writes the file.
 absl::Status WriteTrace(const TraceReport& report, Communicator& world, const std::filesystem::path& path);

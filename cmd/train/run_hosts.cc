@@ -4,25 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hub/repo.h"
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
 #include "parallel/launch/agent_command.h"
-#include "parallel/launch/command_connector.h"
 #include "parallel/launch/join_world.h"
-#include "parallel/launch/program_hash.h"
 #include "parallel/launch/random_token.h"
 
 namespace ftune {
@@ -31,8 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr double kMostSkew = 5.0;  // seconds between two clocks
-constexpr absl::Duration kLongestConnect = absl::Seconds(30);
+constexpr char kLoopback[] = "127.0.0.1";
 constexpr int64_t kAllHosts = std::numeric_limits<int64_t>::max();
 constexpr absl::Duration kLook = absl::Seconds(10);  // between looks whether a missing host is back
 
@@ -51,11 +44,6 @@ std::vector<std::string> ForwardedEnvironment() {
     if (wanted) forwarded.emplace_back(text);
   }
   return forwarded;
-}
-
-absl::Status HostError(const std::string& host, std::string message, std::string hint) {
-  return UserError(ExitCode::kRankFailed,
-                   {.key = StrCat("host ", host), .message = std::move(message), .hint = std::move(hint)});
 }
 
 // One error that names them all.
@@ -91,6 +79,12 @@ std::vector<std::string> NamedPaths(const Recipe& recipe) {
   return paths;
 }
 
+std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> names;
+  for (const HostSlots& host : hosts) names.push_back(host.name);
+  return names;
+}
+
 // What the agents tell goes to whoever watches the run; output to the ranks' files.
 class Watch final : public AgentsObserver {
  public:
@@ -110,6 +104,7 @@ class Watch final : public AgentsObserver {
   void OnOutput(int rank, std::string_view bytes) override { output_.Append(rank, bytes); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
+  void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
 
  private:
@@ -120,41 +115,16 @@ class Watch final : public AgentsObserver {
 
 }  // namespace
 
-RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local)
-    : loaded_(loaded), slots_(std::move(slots)), local_(std::move(local)) {
-  const LaunchSection& launch = loaded_.recipe.launch;
-  const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
-  const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
-  std::error_code none;
-  const AgentProgram program = {
-      .path = launch.program.value_or(fs::read_symlink("/proc/self/exe", none).string()),
-      .heartbeat_timeout = heartbeat,
-      .connect_timeout = connect / 2};
-  const bool slurm = launch.kind == LaunchKind::kSlurm;
-  std::vector<AgentCommand> commands;
-  std::vector<std::string> names;
-  for (int host = 0; host < std::ssize(slots_); ++host) {
-    if (slots_[host].slots == 0) slots_[host].slots = static_cast<int>(*launch.ranks_per_host);
-    const std::string& name = slots_[host].name;
-    names.push_back(name);
-    commands.push_back(local_[host] ? LocalAgent(program)
-                       : slurm      ? SrunAgent(name, program)
-                                    : SshAgent(name, program));
+RunHosts::RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots)
+    : loaded_(loaded), slots_(std::move(slots)), agents_(NamesOf(slots_), loaded.recipe.launch) {
+  for (HostSlots& host : slots_) {
+    if (host.slots == 0) host.slots = static_cast<int>(*loaded_.recipe.launch.ranks_per_host);
   }
-  agents_ = std::make_unique<Agents>(
-      std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
-      AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
-}
-
-std::vector<int> RunHosts::all() const {
-  std::vector<int> hosts(slots_.size());
-  std::iota(hosts.begin(), hosts.end(), 0);
-  return hosts;
 }
 
 std::vector<int> RunHosts::missing() const {
   std::vector<int> hosts;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     if (!agents_->connected(host) && !unusable_.contains(host)) hosts.push_back(host);
   }
   return hosts;
@@ -165,38 +135,20 @@ absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& 
                                                             Progress& progress) {
   std::stable_partition(slots.begin(), slots.end(),
                         [](const HostSlots& host) { return IsThisHost(host.name); });
-  std::vector<bool> local;
-  for (const HostSlots& host : slots) local.push_back(IsThisHost(host.name));
-  std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots), std::move(local)));
+  std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots)));
   FTUNE_RETURN_IF_ERROR(hosts->Choose(hosts->ConnectAll(), progress));
   return hosts;
 }
 
 std::map<int, absl::Status> RunHosts::ConnectAll() {
-  std::map<int, absl::Status> wrong;
-  for (const HostFailure& failure : agents_->Connect(all())) wrong[failure.host] = failure.why;
-  const std::string build = ProgramHash();
-  std::map<std::string, std::string> names;  // by identity
-  for (const int host : all()) {
-    if (!agents_->connected(host)) continue;
-    const agent::HostFacts& facts = agents_->facts(host);
-    const std::string& name = agents_->name(host);
-    const auto [other, is_new] = names.emplace(facts.identity, name);
-    if (facts.build != build) {
-      wrong[host] = HostError(name, "its ftune is another build of the same version",
-                              "copy the program to all hosts, or name it with launch.program");
-    } else if (!is_new) {
-      wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
-                              "name each host once, with as many slots as it has ranks");
-    }
-  }
+  std::map<int, absl::Status> wrong = agents_.Connect();
   CheckPaths(wrong);
   return wrong;
 }
 
 void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
   std::vector<int> hosts;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     if (!wrong.contains(host)) hosts.push_back(host);
   }
   const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
@@ -218,11 +170,27 @@ void RunHosts::CheckPaths(std::map<int, absl::Status>& wrong) {
   }
 }
 
+void RunHosts::LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress) {
+  for (const int host : slow_) {
+    const auto place = std::find(usable.begin(), usable.end(), host);
+    if (place == usable.end()) continue;
+    if (local_[host] || std::ssize(usable) <= needed) {
+      progress.Say(StrCat("host ", agents_->name(host), " is slow, but ",
+                          local_[host] ? "the run's folder is there" : "without it too few are left"));
+      continue;
+    }
+    progress.Say(StrCat("host ", agents_->name(host), " is slow, and the run does without it"));
+    usable.erase(place);
+    unusable_.insert(host);
+    agents_->Disconnect(host);
+  }
+}
+
 absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress& progress) {
   const LaunchSection& launch = loaded_.recipe.launch;
   std::vector<int> usable;
   std::vector<absl::Status> errors;
-  for (const int host : all()) {
+  for (const int host : agents_.all()) {
     const auto why = wrong.find(host);
     if (why == wrong.end()) {
       usable.push_back(host);
@@ -239,6 +207,7 @@ absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress
   for (const absl::Status& why : errors) {
     progress.Say(StrCat("warning: the run does without a host: ", std::string(why.message())));
   }
+  LeaveOutSlow(needed, usable, progress);
   const int64_t most = launch.max_hosts.value_or(kAllHosts);
   if (std::ssize(usable) > most) usable.resize(most);
   chosen_ = std::move(usable);
@@ -256,10 +225,8 @@ std::vector<HostSlots> RunHosts::hosts() const {
 
 void RunHosts::WarnOfClocks(Progress& progress) const {
   for (const int host : chosen_) {
-    const double skew = agents_->facts(host).skew;
-    if (std::abs(skew) <= kMostSkew) continue;
-    progress.Say(absl::StrFormat("warning: the clock of host %s is %.0f s %s: times in logs will not agree",
-                                 agents_->name(host), std::abs(skew), skew > 0 ? "ahead" : "behind"));
+    const std::optional<std::string> wrong = agents_.WrongClock(host);
+    if (wrong) progress.Say(StrCat("warning: ", *wrong, ": times in logs will not agree"));
   }
 }
 
@@ -299,7 +266,7 @@ absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
   const absl::StatusOr<Json> answer =
       agents_
-          ->Ask({0}, agent::kCheck,
+          ->Ask({chosen_.front()}, agent::kCheck,
                 {{"paths", Json::array()}, {"folder", ""}, {"probe", fs::absolute(probe).string()}})
           .front();
   std::error_code ignored;
@@ -320,50 +287,42 @@ absl::Status RunHosts::Reconnect(Progress& progress) {
   return Choose(ConnectAll(), progress);
 }
 
-std::vector<std::string> RunHosts::StoreAddresses() const {
-  std::vector<std::string> addresses;
-  const auto add = [&](const std::string& address) {
-    const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-    if (!address.empty() && !known) addresses.push_back(address);
-  };
-  const int first = chosen_.front();
-  add(agents_->facts(first).server_address);
-  // Where this host is the first: what the others see it as.
-  for (const int host : chosen_) {
-    if (local_[first] && !local_[host]) add(agents_->facts(host).client_address);
-  }
-  add(slots_[first].name.substr(slots_[first].name.find('@') + 1));
-  return addresses;
-}
-
-absl::StatusOr<RankCoordinates> RunHosts::OfferStore(const std::string& prefix) {
-  RankCoordinates store = {.ranks = ranks(), .prefix = prefix};
+absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::string& prefix) {
   const bool alone = chosen_.size() == 1;
+  const bool tls = loaded_.recipe.launch.tls && !alone;
   const absl::StatusOr<Json> served =
       agents_
-          ->Ask({0}, agent::kServe,
-                {{"address", alone ? "127.0.0.1" : ""}, {"prefix", prefix}, {"ranks", ranks()}})
+          ->Ask({chosen_.front()}, agent::kServe,
+                {{"address", alone ? kLoopback : ""}, {"prefix", prefix}, {"ranks", ranks()}, {"tls", tls}})
           .front();
   FTUNE_RETURN_IF_ERROR(served.status());
-  store.port = served->value("port", 0);
-  if (alone) {
-    store.address = "127.0.0.1";
-    return store;
-  }
+  const int port = served->value("port", 0);
+  RankCoordinates at = {.ranks = ranks(), .address = kLoopback, .port = port, .prefix = prefix};
+  if (alone) return std::map<int, RankCoordinates>{{chosen_.front(), at}};
   absl::Status why;
-  for (const std::string& address : StoreAddresses()) {
-    const std::vector<absl::StatusOr<Json>> answers = agents_->Ask(
-        chosen_, agent::kReach, {{"address", address}, {"port", store.port}, {"prefix", prefix}});
+  for (const std::string& address : agents_.AddressesOf(chosen_.front(), chosen_)) {
+    const std::vector<absl::StatusOr<Json>> answers =
+        agents_->Ask(chosen_, agent::kReach,
+                     {{"address", address},
+                      {"port", port},
+                      {"prefix", prefix},
+                      {"fingerprint", served->value("fingerprint", std::string())}});
     const auto failed =
         std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.ok(); });
     if (failed == answers.end()) {
-      store.address = address;
-      return store;
+      std::map<int, RankCoordinates> of_hosts;
+      for (size_t i = 0; i < chosen_.size(); ++i) {
+        at.address = tls ? kLoopback : address;
+        at.port = (*answers[i]).value("port", 0);
+        if (tls) at.host_address = (*answers[i]).value("own_address", std::string());
+        of_hosts[chosen_[i]] = at;
+      }
+      return of_hosts;
     }
     const int host = chosen_[failed - answers.begin()];
     why.Update(HostError(agents_->name(host),
                          StrCat("it cannot reach host ", agents_->name(chosen_.front()), " at ", address,
-                                ", port ", store.port, ": ", std::string(failed->status().message())),
+                                ", port ", port, ": ", std::string(failed->status().message())),
                          "let the hosts of a run reach each other on all ports"));
   }
   return why;
@@ -376,7 +335,7 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
                               ? *loaded_.recipe.launch.threads
                               : std::max<int64_t>(1, agents_->facts(host).cores / at.local_ranks);
   const std::vector<std::string> forwarded =
-      local_[host] ? std::vector<std::string>() : ForwardedEnvironment();
+      agents_.is_here(host) ? std::vector<std::string>() : ForwardedEnvironment();
   const int first =
       static_cast<int>(std::find(host_of_rank_.begin(), host_of_rank_.end(), host) - host_of_rank_.begin());
   for (at.local_rank = 0; at.local_rank < at.local_ranks; ++at.local_rank) {
@@ -394,9 +353,10 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
 
 absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, TakenSignals& signals,
                                                    RankOutput& output, RankObserver& observer) {
-  FTUNE_ASSIGN_OR_RETURN(const RankCoordinates store, OfferStore(StrCat(RandomToken(), "/")));
+  const std::string prefix = StrCat(RandomToken(), "/");
+  FTUNE_ASSIGN_OR_RETURN(const auto stores, OfferStore(prefix));
   std::vector<HostRanks> ranks;
-  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, store));
+  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, stores.at(host)));
   Watch watch(output, observer, [this] { LookForMissing(); });
   return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
 }

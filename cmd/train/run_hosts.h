@@ -13,8 +13,8 @@
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
 #include "cmd/run_folder.h"
+#include "cmd/train/host_agents.h"
 #include "cmd/train/rank_place.h"
-#include "parallel/launch/agents.h"
 #include "parallel/launch/command_process.h"
 #include "parallel/launch/host_list.h"
 
@@ -30,6 +30,8 @@ class RunHosts final : public RankPlace {
 
   absl::StatusOr<std::vector<RankEnd>> Run(const AttemptOrder& order, TakenSignals& signals,
                                            RankOutput& output, RankObserver& observer) override;
+  void EndRanks() override { agents_->EndAll(); }
+  void KillAll() override { agents_->KillAll(); }
   int ranks() const override { return static_cast<int>(host_of_rank_.size()); }
   std::string HostOf(int rank) const override { return agents_->name(host_of_rank_[rank]); }
   int signal() const override { return agents_->signal(); }
@@ -38,6 +40,9 @@ class RunHosts final : public RankPlace {
   absl::Duration UntilLostAreGone() const { return agents_->UntilLostAreGone(); }
   // Connects again to what is not there, and chooses anew.
   absl::Status Reconnect(Progress& progress);
+  // Has the host of a rank, which is slow, stand back from then on where enough others are left. This host
+  // has the run's folder, and stays.
+  void StandBack(int rank) { slow_.insert(host_of_rank_[rank]); }
   // The hosts that have ranks, with their number; and whether it is all that the recipe names.
   std::vector<HostSlots> hosts() const;
   bool complete() const { return chosen_.size() == slots_.size(); }
@@ -45,31 +50,30 @@ class RunHosts final : public RankPlace {
   bool grows() const { return grows_; }
   // The first rank writes to the run's folder, so its host must have this one's.
   absl::Status CheckSeesFolder(const RunPaths& paths);
-  bool first_is_here() const { return local_[chosen_.front()]; }
+  bool first_is_here() const { return agents_.is_here(chosen_.front()); }
 
  private:
-  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots, std::vector<bool> local);
+  RunHosts(const LoadedRecipe& loaded, std::vector<HostSlots> slots);
   // Connects to all, and checks them: what is wrong with each of them that cannot be used.
   std::map<int, absl::Status> ConnectAll();
   void CheckPaths(std::map<int, absl::Status>& wrong);
   absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
+  void LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress);
   void WarnOfClocks(Progress& progress) const;
   // Ends ranks where a host that is missing is back.
   void LookForMissing();
-  // Has the first host serve the store where all others reach it; → its address and port.
-  absl::StatusOr<RankCoordinates> OfferStore(const std::string& prefix);
-  std::vector<std::string> StoreAddresses() const;
+  // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
+  absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
   HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
-  std::vector<int> all() const;
   std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
   std::vector<HostSlots> slots_;
-  std::vector<bool> local_;
-  std::unique_ptr<Agents> agents_;
+  HostAgents agents_;
   std::vector<int> chosen_;        // hosts that have ranks, in their order
   std::vector<int> host_of_rank_;  // of those
   std::set<int> unusable_;         // though they can be reached
+  std::set<int> slow_;
   bool grows_ = false;
   absl::Duration last_look_;
   int looked_at_ = -1;                  // last, of those that are missing

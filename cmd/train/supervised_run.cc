@@ -26,41 +26,12 @@
 #include "cmd/train/train_checks.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
+#include "parallel/launch/host_identity.h"
 
 namespace ftune {
 namespace {
 
 constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
-
-// What becomes of the ranks while they run, for the screen and the files.
-class Watch final : public RankObserver {
- public:
-  Watch(const AttemptOrder& order, const RankPlace& place, Verbosity verbosity, RankOutput& output)
-      : order_(order), place_(place), verbosity_(verbosity), output_(output) {}
-
-  void OnTick() override {}
-  void OnStarted(int /*rank*/, const RankProcess& /*process*/) override {}
-  void OnStopped(int rank, pid_t pid) override { Say(rank, pid, "is stopped"); }
-  void OnContinued(int rank, pid_t pid) override { Say(rank, pid, "goes on"); }
-  void OnLost(const std::string& host, const std::string& why) override {
-    output_.Show(StrCat("host ", host, " is lost: ", why));
-  }
-
- private:
-  void Say(int rank, pid_t pid, std::string_view what) {
-    const std::string host = place_.HostOf(rank);
-    const std::string text =
-        StrCat("rank ", rank, " (pid ", pid, host.empty() ? "" : StrCat(" on ", host), ") ", what);
-    output_.File(rank, text);
-    if (verbosity_ == Verbosity::kQuiet) return;
-    output_.Show(StrCat(text, "; its log is ", order_.logs[rank].string()));
-  }
-
-  const AttemptOrder& order_;
-  const RankPlace& place_;
-  Verbosity verbosity_;
-  RankOutput& output_;
-};
 
 // Of a file; 0 where there is none.
 ino_t NumberOf(const std::filesystem::path& path) {
@@ -80,34 +51,34 @@ SupervisedRun::SupervisedRun(const TrainOptions& options, const Invocation& invo
       ranks_(ToMeshShape(loaded_.recipe.parallel).ranks()),
       paths_(*loaded_.recipe.output_dir),
       progress_(stderr, verbosity_),
+      watch_(paths_, RunWatch::Leader::kLauncher),
       policy_(options_.verify ? 0 : loaded_.recipe.launch.max_restarts) {}
 
 absl::StatusOr<CommandResult> SupervisedRun::Run() {
+  if (!options_.verify) FTUNE_RETURN_IF_ERROR(watch_.Serve(loaded_, progress_));
   // A run begins when its ranks can, and its model is there; one that goes on may not need all of that.
   FTUNE_RETURN_IF_ERROR(FindPlace());
-  std::optional<RunFolder> folder;
-  if (options_.resume) {
-    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
-    folder.emplace(std::move(taken));
-  }
+  absl::StatusOr<CommandResult> result = RunInFolder();
+  watch_.End(result);
+  return result;
+}
+
+absl::StatusOr<CommandResult> SupervisedRun::RunInFolder() {
+  if (options_.resume) FTUNE_RETURN_IF_ERROR(TakeFolder());
   std::optional<ModelPlan> model_plan;
   if (run_hosts_ == nullptr || run_hosts_->first_is_here()) {
     absl::StatusOr<ModelPlan> found = FindModel();
     if (!found.ok()) return loaded_.Placed(found.status());
     model_plan = *std::move(found);
   }
-  if (!folder) {
-    FTUNE_ASSIGN_OR_RETURN(RunFolder taken, TakeFolder());
-    folder.emplace(std::move(taken));
-  }
-  attempt_ = folder->attempt();
+  if (!folder_) FTUNE_RETURN_IF_ERROR(TakeFolder());
   recipe_before_ = NumberOf(paths_.recipe());
   if (model_plan) {
     const absl::Status prepared = PrepareData(*model_plan);
     if (!prepared.ok()) return loaded_.Placed(prepared);
   }
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CheckSeesFolder(paths_));
-  return RunAttempts(*folder);
+  return RunAttempts();
 }
 
 absl::Status SupervisedRun::FindPlace() {
@@ -134,11 +105,19 @@ absl::Status SupervisedRun::FitToHosts() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RunFolder> SupervisedRun::TakeFolder() {
-  if (!options_.resume) return RunFolder::Create(paths_.folder, options_.force, options_.least_attempt);
-  FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
-  options_.resume = std::move(taken.point);
-  return std::move(taken.folder);
+absl::Status SupervisedRun::TakeFolder() {
+  if (options_.resume) {
+    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
+    options_.resume = std::move(taken.point);
+    folder_.emplace(std::move(taken.folder));
+  } else {
+    FTUNE_ASSIGN_OR_RETURN(RunFolder created,
+                           RunFolder::Create(paths_.folder, options_.force, options_.least_attempt));
+    folder_.emplace(std::move(created));
+  }
+  attempt_ = folder_->attempt();
+  if (!options_.verify) watch_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ModelPlan> SupervisedRun::FindModel() {
@@ -174,7 +153,7 @@ absl::Status SupervisedRun::PrepareData(const ModelPlan& model_plan) {
   return CheckAllRanksTrain(loaded, plan);
 }
 
-absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
+absl::StatusOr<CommandResult> SupervisedRun::RunAttempts() {
   std::error_code ignored;  // what cannot be removed cannot be written either
   if (!options_.resume) std::filesystem::remove_all(paths_.ranks(), ignored);
   // Before threads that would take them.
@@ -185,7 +164,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
     const bool grows = run_hosts_ != nullptr && run_hosts_->grows() && outcome.result.ok();
     if (grows && place_->signal() == 0) {
       // No failure: the ranks have saved, to go on with more hosts.
-      FTUNE_RETURN_IF_ERROR(PrepareRestart(folder, "a host is back", step.value_or(0)));
+      FTUNE_RETURN_IF_ERROR(PrepareRestart("a host is back", step.value_or(0)));
       continue;
     }
     if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
@@ -196,11 +175,11 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts(RunFolder& folder) {
       }
       return std::move(outcome.result);
     }
+    watch_.SetState(RunState::kRestarting);
     absl::Duration wait = std::get<absl::Duration>(next);
     if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
     if (!WaitToRestart(wait)) return std::move(outcome.result);
     const absl::Status prepared = PrepareRestart(
-        folder,
         StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause),
         step.value_or(0));
     if (!prepared.ok()) {
@@ -228,21 +207,26 @@ absl::Status SupervisedRun::FindHostsAgain() {
   absl::Duration wait = absl::Seconds(1);
   while (true) {
     const absl::Status found = run_hosts_->Reconnect(progress_);
-    if (found.ok()) return run_hosts_->CheckSeesFolder(paths_);
+    if (found.ok()) {
+      watch_.SetState(RunState::kRestarting);
+      return run_hosts_->CheckSeesFolder(paths_);
+    }
     if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
+    watch_.SetState(RunState::kWaitingForHosts);
     progress_.Say(StrCat("waiting for hosts: ", std::string(found.message())));
     if (!WaitToRestart(wait)) return found;
     wait = std::min(2 * wait, kLongestWaitForHosts);
   }
 }
 
-absl::Status SupervisedRun::PrepareRestart(RunFolder& folder, const std::string& cause, int64_t failed_step) {
+absl::Status SupervisedRun::PrepareRestart(const std::string& cause, int64_t failed_step) {
+  watch_.SetState(RunState::kRestarting);
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
-  FTUNE_RETURN_IF_ERROR(folder.BeginAttempt());
-  attempt_ = folder.attempt();
+  FTUNE_RETURN_IF_ERROR(folder_->BeginAttempt());
+  attempt_ = folder_->attempt();
   progress_.Say(StrCat("attempt ", attempt_, ": ", cause));
   if (HasBegun()) {
-    FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(folder, loaded_, std::nullopt, progress_));
+    FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(*folder_, loaded_, std::nullopt, progress_));
   }
   if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FitToHosts());
   if (!options_.resume) return absl::OkStatus();
@@ -313,13 +297,71 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   Screen screen(STDERR_FILENO, StrCat("see ", LogOf(0).parent_path().string()));
   FTUNE_ASSIGN_OR_RETURN(RankOutput output,
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
-  Watch watch(order, *place_, verbosity_, output);
+  ShowRanks();
+  RankWatch watch(order, *place_, verbosity_, output, watch_, WatchOptions());
   FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
+  watch_.EndRanks();
   output.TakeRest();
-  return OutcomeOf(ends, output);
+  if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
+    for (int rank = 0; rank < place_->ranks(); ++rank) {
+      if (watch.IsSlow(rank)) run_hosts_->StandBack(rank);
+    }
+  }
+  return OutcomeOf(ends, output, watch);
 }
 
-SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output) {
+RankWatch::Options SupervisedRun::WatchOptions() {
+  const LaunchSection& launch = recipe().launch;
+  const MeshShape shape = ToMeshShape(recipe().parallel);
+  RankWatch::Options options = {
+      .limits = {.in_steps = absl::Seconds(launch.hang_timeout.value_or(launch.step_timeout)),
+                 .elsewhere = absl::Seconds(launch.start_timeout)},
+      .on_straggler = [this](const Straggler& straggler) { OnStraggler(straggler); }};
+  // The ranks of a pipeline's stage do the same work.
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    options.work.push_back(shape.Coordinate(rank, MeshAxis::kPipeline));
+  }
+  return options;
+}
+
+void SupervisedRun::OnStraggler(const Straggler& straggler) {
+  const absl::StatusOr<std::unique_ptr<RunLog>> log = RunLog::Join(paths_.log(), attempt_);
+  if (!log.ok()) return;  // `ftune verify` keeps none
+  const std::string host = place_->HostOf(straggler.rank);
+  (*log)->Straggler(straggler.step, {{"rank", straggler.rank},
+                                     {"host", host.empty() ? HostName() : host},
+                                     {"factor", straggler.factor},
+                                     {"compute_seconds", straggler.compute_seconds},
+                                     {"median_seconds", straggler.median_seconds}});
+}
+
+SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error) const {
+  return {.result = error,
+          .may_pass = place_->signal() == 0 && MayPass(error),
+          .cause = std::string(error.message())};
+}
+
+void SupervisedRun::ShowRanks() {
+  const std::string here = HostName();
+  std::vector<RankStatus> ranks;
+  std::vector<HostStatus> hosts;
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    const std::string host = place_->HostOf(rank);
+    ranks.push_back({.rank = rank, .host = host.empty() ? here : host});
+    if (hosts.empty() || hosts.back().name != ranks.back().host) hosts.push_back({.name = ranks.back().host});
+    hosts.back().ranks.push_back(rank);
+  }
+  for (const HostSlots& slots : hosts_) {
+    const bool used = std::any_of(hosts.begin(), hosts.end(),
+                                  [&](const HostStatus& host) { return host.name == slots.name; });
+    if (!used) hosts.push_back({.name = slots.name, .state = kHostMissing});
+  }
+  watch_.BeginAttempt(attempt_, std::move(hosts), std::move(ranks));
+}
+
+SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output,
+                                                RankWatch& watch) {
+  if (watch_.ends_now()) return {.result = Interrupted(SIGTERM)};
   for (const RankEnd& end : ends) {
     if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);
@@ -327,16 +369,18 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
                           : error           ? std::string(error->message())
                                             : DescribeEnd(end.wait_status));
   }
+  if (const std::optional<Standstill>& all = watch.standstill()) {
+    const int shown = all->odd.value_or(0);
+    return FailedBy(ErrorOfStandstill(all->still, all->odd, place_->HostOf(shown), watch.pulses(),
+                                      LogOf(shown).string()));
+  }
   if (const RankEnd* cause = FirstCause(ends)) {
     // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
     const int signal = place_->signal();
     if (signal != 0 && cause->lost.empty() && StatusOfShell(cause->wait_status) == 128 + signal) {
-      return {.result = CommandResult{.json = {{"run", paths_.folder.string()}, {"exit", 128 + signal}},
-                                      .exit = 128 + signal}};
+      return {.result = Interrupted(signal)};
     }
-    const absl::Status error = ErrorOf(*cause, output);
-    return {
-        .result = error, .may_pass = signal == 0 && MayPass(error), .cause = std::string(error.message())};
+    return FailedBy(ErrorOf(*cause, output, watch));
   }
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
   std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);
@@ -346,13 +390,26 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
                                                       .hint = StrCat("its log is ", LogOf(0).string())})};
 }
 
-absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output) {
+CommandResult SupervisedRun::Interrupted(int signal) const {
+  return {.json = {{"run", paths_.folder.string()}, {"exit", 128 + signal}}, .exit = 128 + signal};
+}
+
+absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch) {
   const bool silent = !ReportedError(end) && !output.LastLines(end.rank).empty();
   if (silent && verbosity_ != Verbosity::kQuiet) {
     output.Show(StrCat("the last lines of rank ", end.rank, ":"));
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
-  return ErrorOfEnd(end, LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
+  const int at_fault = RankAtFault(end);
+  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], LogOf(end.rank).string(),
+                                  absl::Seconds(recipe().launch.heartbeat_timeout));
+  if (!MayPass(error)) return error;
+  std::vector<int> others;
+  for (int rank = 0; rank < place_->ranks(); ++rank) {
+    if (rank != at_fault) others.push_back(rank);
+  }
+  watch.SayWaits(others);
+  return error;
 }
 
 }  // namespace ftune

@@ -18,7 +18,9 @@
 #include "cmd/run_options.h"
 #include "cmd/train/rank_output.h"
 #include "cmd/train/rank_place.h"
+#include "cmd/train/rank_watch.h"
 #include "cmd/train/run_hosts.h"
+#include "cmd/train/run_watch.h"
 #include "cmd/train/train_options.h"
 #include "parallel/launch/restart_policy.h"
 
@@ -41,6 +43,7 @@ class SupervisedRun {
   };
 
   const Recipe& recipe() const { return loaded_.recipe; }
+  absl::StatusOr<CommandResult> RunInFolder();
   // What needs to be done once: finds, and downloads if need be, what the ranks then find; checks what can be
   // checked without them; tokenises, with all cores.
   absl::StatusOr<ModelPlan> FindModel();
@@ -49,15 +52,17 @@ class SupervisedRun {
   // Resolves the recipe for the hosts that there are.
   absl::Status FitToHosts();
   // Takes the run's folder, begun or gone on with.
-  absl::StatusOr<RunFolder> TakeFolder();
-  absl::StatusOr<CommandResult> RunAttempts(RunFolder& folder);
+  absl::Status TakeFolder();
+  absl::StatusOr<CommandResult> RunAttempts();
   absl::StatusOr<Outcome> RunAttempt();
+  // Tells those who watch of the ranks that are to be started.
+  void ShowRanks();
   // Waits, and says so; false where a signal has come meanwhile.
   bool WaitToRestart(absl::Duration wait);
   // Whether it has written its recipe: then it can go on.
   bool HasBegun() const;
   // The run goes on from the newest checkpoint that is whole, or begins anew.
-  absl::Status PrepareRestart(RunFolder& folder, const std::string& cause, int64_t failed_step);
+  absl::Status PrepareRestart(const std::string& cause, int64_t failed_step);
   // Until enough are there, or launch.start_timeout has passed.
   absl::Status FindHostsAgain();
   std::vector<std::string> ArgumentsOfRanks() const;
@@ -65,8 +70,13 @@ class SupervisedRun {
   std::vector<std::string> PartsOfBatch() const;
   AttemptOrder Order() const;
   std::filesystem::path LogOf(int rank) const;
-  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output);
-  absl::Status ErrorOf(const RankEnd& end, RankOutput& output);
+  RankWatch::Options WatchOptions();
+  void OnStraggler(const Straggler& straggler);
+  Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output, RankWatch& watch);
+  Outcome FailedBy(const absl::Status& error) const;
+  // Of a run that a signal has ended without a checkpoint.
+  CommandResult Interrupted(int signal) const;
+  absl::Status ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch);
 
   TrainOptions options_;  // `resume` is known once the folder is taken
   bool json_;
@@ -77,6 +87,8 @@ class SupervisedRun {
   RunPaths paths_;
   int attempt_ = 1;
   Progress progress_;
+  std::optional<RunFolder> folder_;
+  RunWatch watch_;
   RestartPolicy policy_;
   std::unique_ptr<TakenSignals> signals_;
   std::unique_ptr<RankPlace> place_;

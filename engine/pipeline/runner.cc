@@ -1,6 +1,7 @@
 #include "engine/pipeline/runner.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace ftune {
@@ -56,14 +57,23 @@ bool Runner::Run(const std::vector<Action>& actions, const std::vector<Batch>& m
 
 void Runner::Execute(Step& step, const Action& action) {
   const Place place = {action.stage, action.microbatch};
+  const auto mark = [&](std::string_view phase) {
+    return TimeScope(work_->timeline(), kStepLane, phase, action.microbatch);
+  };
   switch (action.kind) {
-    case ActionKind::kForward:
+    case ActionKind::kForward: {
+      const TimeScope time = mark("forward");
       return Forward(step, action);
+    }
     case ActionKind::kBackward:
-    case ActionKind::kBackwardInput:
+    case ActionKind::kBackwardInput: {
+      const TimeScope time = mark("backward");
       return Backward(step, action);
-    case ActionKind::kBackwardWeight:
+    }
+    case ActionKind::kBackwardWeight: {
+      const TimeScope time = mark("weight gradients");
       return BackwardWeight(step, action);
+    }
     case ActionKind::kSendActivation:
       return Send(step.outputs, place, action.stage + 1);
     case ActionKind::kReceiveActivation:

@@ -49,8 +49,6 @@ class StageWork {
 
   // Shows what it does in `timeline`, which outlives it; null: nowhere.
   void set_timeline(Timeline* timeline) { timeline_ = timeline; }
-
- protected:
   Timeline* timeline() const { return timeline_; }
 
  private:

@@ -173,6 +173,7 @@ absl::StatusOr<StepProgress> TrainStep::RunOptimistically(const StepInput& input
   SetGradientScale(loss_scale);
   shards_->AddSquares(sum_of_squares_);
   {
+    const TimeScope phase(options_.timeline, kStepLane, "update");
     const TimeScope time(options_.timeline, kComputeLane, "update");
     FTUNE_RETURN_IF_ERROR(optimistic_->Apply(input.learning_rate, gradient_scale_));
   }
@@ -224,11 +225,13 @@ absl::StatusOr<bool> TrainStep::MakeGradients(const StepInput& input, const std:
                   stop, [&] { prefetched.Update(optimizer_.Prefetch()); });
   FTUNE_RETURN_IF_ERROR(prefetched);
   FTUNE_RETURN_IF_ERROR(runner_.pipeline().status());
+  const TimeScope time(options_.timeline, kStepLane, "sum gradients");
   FTUNE_RETURN_IF_ERROR(shards_->FinishGradients());
   return completed;
 }
 
 absl::Status TrainStep::Update(const StepInput& input) {
+  const TimeScope phase(options_.timeline, kStepLane, "update");
   const TimeScope time(options_.timeline, kComputeLane, "update");
   if (input.before_update) FTUNE_RETURN_IF_ERROR(input.before_update());
   FTUNE_RETURN_IF_ERROR(optimizer_.Step(backend_, stream_, input.learning_rate, gradient_scale_));

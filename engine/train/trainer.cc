@@ -63,7 +63,11 @@ absl::StatusOr<TrainSummary> Trainer::Run(const std::function<bool()>& stop) {
 absl::StatusOr<std::optional<StepBatches>> Trainer::NextBatches(Prefetcher& prefetcher,
                                                                 const std::function<bool()>& stop,
                                                                 TrainSummary& summary) {
-  FTUNE_ASSIGN_OR_RETURN(std::optional<StepBatches> batches, prefetcher.Next(stop));
+  std::optional<StepBatches> batches;
+  {
+    const TimeScope time(options_.step.timeline, kStepLane, kDataMark);
+    FTUNE_ASSIGN_OR_RETURN(batches, prefetcher.Next(stop));
+  }
   if (all_have_next_) return batches;
   enum : int64_t { kHave, kHaveAndSave, kEnded, kStopped };
   const int64_t own = batches ? (save_wanted_ ? kHaveAndSave : kHave) : stop() ? kStopped : kEnded;
@@ -102,6 +106,7 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
   while (done < total_steps()) {
     BeginTrace(done + 1);
     const double start = Timeline::Now();
+    std::optional<TimeScope> time(std::in_place, options_.step.timeline, kStepLane, kStepMark, done + 1);
     const int64_t sent_before = step_.traffic().bytes;
     backend_.ledger().ResetPeak();
     // To ask who has batches all ranks wait for each other.
@@ -123,7 +128,8 @@ absl::StatusOr<TrainSummary> Trainer::RunSteps(const std::function<bool()>& stop
     made.sent_before = sent_before;
 
     FTUNE_ASSIGN_OR_RETURN(const bool went_on, MakeStep(input, stop, summary));
-    FTUNE_RETURN_IF_ERROR(EndTrace(start, wait, input.step));
+    time.reset();
+    FTUNE_RETURN_IF_ERROR(EndTrace(start, input.step));
     if (!went_on) {
       FTUNE_RETURN_IF_ERROR(Settle(summary));
       summary.stopped = true;
@@ -151,6 +157,7 @@ absl::Status Trainer::AfterStep(int64_t done, const std::function<bool()>& stop,
   }
   if (!save) return absl::OkStatus();
   FTUNE_RETURN_IF_ERROR(Settle(summary));
+  const TimeScope time(options_.step.timeline, kStepLane, "save");
   return options_.checkpoints->Save(summary.state);
 }
 
@@ -245,11 +252,9 @@ void Trainer::BeginTrace(int64_t step) {
   options_.step.timeline->set_recording(true);
 }
 
-absl::Status Trainer::EndTrace(double start, double wait, int64_t step) {
+absl::Status Trainer::EndTrace(double start, int64_t step) {
   if (options_.trace_step != step) return absl::OkStatus();
   Timeline& timeline = *options_.step.timeline;
-  timeline.Add({kStepLane, "step", start, Timeline::Now()});
-  timeline.Add({kStepLane, "data", start, start + wait});
   timeline.set_recording(false);
   return observer_.OnTrace({.step = step, .start = start, .spans = timeline.Take()});
 }
@@ -264,6 +269,7 @@ bool Trainer::OutOfPatience(const TrainSummary& summary) const {
 
 absl::Status Trainer::Evaluate(int64_t done, const std::function<bool()>& stop, TrainSummary& summary) {
   const double start = Timeline::Now();
+  const TimeScope time(options_.step.timeline, kStepLane, "evaluation");
   const EvalResult result =
       EvaluateModel(backend_, stream_, step_.runner(), step_.shards(), *evaluation_, stop);
   FTUNE_RETURN_IF_ERROR(step_.status());

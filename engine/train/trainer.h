@@ -109,7 +109,7 @@ class Trainer {
   bool OutOfPatience(const TrainSummary& summary) const;
   // Begins to record, all ranks at once, where the step is the one to be traced.
   void BeginTrace(int64_t step);
-  absl::Status EndTrace(double start, double wait, int64_t step);
+  absl::Status EndTrace(double start, int64_t step);
   bool EvaluationDue(int64_t done) const;
   int64_t total_steps() const { return options_.learning_rate.total_steps; }
 

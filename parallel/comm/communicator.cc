@@ -1,5 +1,6 @@
 #include "parallel/comm/communicator.h"
 
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -44,12 +45,18 @@ absl::Status Pending::Wait() {
 
 bool Pending::done() const { return communicator_ == nullptr || communicator_->queue_->Done(ticket_); }
 
-Communicator::Communicator(std::unique_ptr<Transport> transport)
+Communicator::Communicator(std::unique_ptr<Transport> transport, std::vector<int> world_ranks)
     : transport_(std::move(transport)),
+      world_ranks_(std::move(world_ranks)),
       rank_(transport_->rank()),
       size_(transport_->size()),
       sent_(size_, 0),
       received_(size_, 0) {}
+
+Communicator::Communicator(std::unique_ptr<Transport> transport) : Communicator(std::move(transport), {}) {
+  world_ranks_.resize(size_);
+  std::iota(world_ranks_.begin(), world_ranks_.end(), 0);
+}
 
 Communicator::~Communicator() = default;
 
@@ -61,18 +68,28 @@ void Communicator::Number(Call& call) {
   traffic_.bytes += BytesSent(call, rank_, size_);
 }
 
-absl::Status Communicator::RunNow(const Call& call, bool exposed) {
-  const double begin = observer_ ? Timeline::Now() : 0.0;
-  absl::Status status = transport_->Run(call);
-  if (observer_) observer_({call.signature(), begin, Timeline::Now(), exposed});
+absl::Status Communicator::Observe(CommSpan span, const std::function<absl::Status()>& work) {
+  span.group = this;
+  span.ranks = GroupRanks::Of(world_ranks_);
+  span.begin = Timeline::Now();
+  for (CallObserver* observer : observers_) observer->OnBegin(span);
+  absl::Status status = work();
+  span.end = Timeline::Now();
+  span.failed = !status.ok();
+  for (CallObserver* observer : observers_) observer->OnEnd(span);
   return status;
 }
 
+absl::Status Communicator::RunNow(const Call& call, bool exposed) {
+  if (observers_.empty()) return transport_->Run(call);
+  return Observe(
+      {.call = call.signature(), .bytes_to_send = BytesSent(call, rank_, size_), .exposed = exposed},
+      [&] { return transport_->Run(call); });
+}
+
 absl::Status Communicator::WaitFor(uint64_t ticket) {
-  const double begin = observer_ ? Timeline::Now() : 0.0;
-  absl::Status status = queue_->Wait(ticket);
-  if (observer_) observer_({{}, begin, Timeline::Now(), true});
-  return status;
+  if (observers_.empty()) return queue_->Wait(ticket);
+  return Observe({.is_wait = true, .exposed = true}, [&] { return queue_->Wait(ticket); });
 }
 
 absl::Status Communicator::Run(Call call) {
@@ -106,8 +123,10 @@ absl::StatusOr<int64_t> Communicator::AllReduce(int64_t value, ReduceOp op) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(const std::vector<int>& members) {
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> part, transport_->Split(members));
-  auto group = std::make_unique<Communicator>(std::move(part));
-  group->set_observer(observer_);
+  std::vector<int> world_ranks;
+  for (const int member : members) world_ranks.push_back(world_ranks_[member]);
+  std::unique_ptr<Communicator> group(new Communicator(std::move(part), std::move(world_ranks)));
+  group->set_observers(observers_);
   return group;
 }
 

@@ -8,10 +8,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "parallel/comm/call_observer.h"
 #include "parallel/comm/transport.h"
 
 namespace ftune {
@@ -35,15 +37,6 @@ class Pending {
 };
 
 class CallQueue;
-
-// What became of a call, on Timeline::Now's clock.
-struct CommSpan {
-  CallSignature call;  // not known of a wait for calls that were started
-  double begin = 0.0;
-  double end = 0.0;
-  // The thread that computes stood still for it; otherwise it ran beside.
-  bool exposed = false;
-};
 
 // What a rank's calls amounted to.
 struct CommTraffic {
@@ -86,24 +79,27 @@ class Communicator {
   absl::Status status() const { return transport_->status(); }
 
   const CommTraffic& traffic() const { return traffic_; }
-  // Told of each call that ran and of each wait, in the thread that did it. Set while nothing is started;
-  // groups that are split off later have it too.
-  using Observer = std::function<void(const CommSpan&)>;
-  void set_observer(Observer observer) { observer_ = std::move(observer); }
+  // Who hears of each call and of each wait, and outlives the group. Set while nothing is started; groups
+  // that are split off later have them too.
+  void set_observers(std::vector<CallObserver*> observers) { observers_ = std::move(observers); }
 
  private:
   friend class Pending;
+  Communicator(std::unique_ptr<Transport> transport, std::vector<int> world_ranks);
   absl::Status RunNow(const Call& call, bool exposed);
   absl::Status WaitFor(uint64_t ticket);
+  // Does what `span` is of, and tells the observers.
+  absl::Status Observe(CommSpan span, const std::function<absl::Status()>& work);
   void Number(Call& call);
 
   std::unique_ptr<Transport> transport_;
+  std::vector<int> world_ranks_;  // by rank in the group
   int rank_;
   int size_;
   uint64_t calls_ = 0;
   std::vector<uint64_t> sent_, received_;  // by peer
   CommTraffic traffic_;
-  Observer observer_;
+  std::vector<CallObserver*> observers_;
   std::unique_ptr<CallQueue> queue_;  // made by the first Start
 };
 

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <filesystem>
@@ -18,6 +20,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/http/network_library.h"
 #include "base/strings.h"
 #include "parallel/comm/status_text.h"
 #include "parallel/launch/agent_messages.h"
@@ -25,10 +28,12 @@
 #include "parallel/launch/frame_links.h"
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
+#include "parallel/launch/link_probe.h"
 #include "parallel/launch/program_hash.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
+#include "parallel/launch/tls_relay.h"
 
 namespace ftune {
 namespace {
@@ -36,8 +41,11 @@ namespace {
 using agent::StartOrder;
 using Json = nlohmann::json;
 
+constexpr char kLoopback[] = "127.0.0.1";
 constexpr absl::Duration kReachTimeout = absl::Seconds(10);
 constexpr absl::Duration kLastWords = absl::Seconds(5);
+
+absl::StatusOr<Network*> LoadTls() { return LoadNetwork("encrypted connections", "leave launch.tls out"); }
 
 agent::HostFacts FactsHere(const AgentOptions& options) {
   agent::HostFacts facts = {.version = options.version,
@@ -114,6 +122,10 @@ class Agent final : public SupervisorObserver {
   void OnStarted(int number, const RankProcess& process) override {
     Tell(agent::kStarted, order_.ranks[number], process.pid);
   }
+  void OnPulse(int number, const Pulse& pulse) override {
+    links_.Send(link_, {.kind = agent::kPulse,
+                        .facts = {{"rank", order_.ranks[number]}, {"pulse", agent::Encode(pulse)}}});
+  }
   void OnEnd(const RankEnd& end) override;
   bool HaveMet() override { return have_met_; }
 
@@ -134,8 +146,11 @@ class Agent final : public SupervisorObserver {
   void TakeWhileRanksRun(const Frame& frame);
   absl::StatusOr<Json> Check(const Json& facts) const;
   absl::StatusOr<Json> ServeStore(const Json& facts);
-  static absl::StatusOr<Json> Reach(const Json& facts);
+  absl::StatusOr<Json> Reach(const Json& facts);
+  absl::StatusOr<Json> Listen(const Json& facts);
+  static absl::StatusOr<Json> Measure(const Json& facts);
   absl::StatusOr<Json> Start(const Frame& frame);
+  absl::StatusOr<Json> AnswerTo(const Frame& question);
   absl::Status RunRanks();
   void LookWhetherAllHaveMet();
 
@@ -145,7 +160,9 @@ class Agent final : public SupervisorObserver {
   int link_ = 0;
   std::deque<LinkEvent> events_;  // not looked at yet
   bool launcher_gone_ = false;
+  std::unique_ptr<LinkProbeServer> link_probe_;
   std::unique_ptr<TcpStoreServer> store_;
+  std::unique_ptr<TlsRelay> serving_, calling_;  // before the store, and on the way to it
   std::string store_prefix_;
   int store_ranks_ = 0;
   int joined_ = 0;  // the first so many ranks
@@ -174,20 +191,59 @@ absl::StatusOr<Json> Agent::Check(const Json& facts) const {
 }
 
 absl::StatusOr<Json> Agent::ServeStore(const Json& facts) {
+  serving_.reset();
   store_.reset();
   store_prefix_ = facts.at("prefix").get<std::string>();
   store_ranks_ = facts.at("ranks").get<int>();
-  FTUNE_ASSIGN_OR_RETURN(store_,
-                         TcpStoreServer::Start(facts.at("address").get<std::string>(), 0, store_prefix_));
-  return Json{{"port", store_->port()}};
+  const std::string address = facts.at("address").get<std::string>();
+  const bool tls = facts.at("tls").get<bool>();
+  FTUNE_ASSIGN_OR_RETURN(store_, TcpStoreServer::Start(tls ? kLoopback : address, 0, store_prefix_));
+  if (!tls) return Json{{"port", store_->port()}, {"fingerprint", ""}};
+  FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadTls());
+  FTUNE_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(address, 0));
+  FTUNE_ASSIGN_OR_RETURN(serving_, TlsRelay::Serve(*network, std::move(listener),
+                                                   {.address = kLoopback, .port = store_->port()}));
+  return Json{{"port", serving_->port()}, {"fingerprint", serving_->fingerprint()}};
 }
 
 absl::StatusOr<Json> Agent::Reach(const Json& facts) {
-  FTUNE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TcpStore> store,
-      TcpStore::Connect(facts.at("address").get<std::string>(), facts.at("port").get<int>(),
-                        facts.at("prefix").get<std::string>(), kReachTimeout));
-  return Json{{"own_address", store->OwnAddress()}};
+  TlsTarget target = {.address = facts.at("address").get<std::string>(), .port = facts.at("port").get<int>()};
+  const std::string prefix = facts.at("prefix").get<std::string>();
+  const std::string fingerprint = facts.at("fingerprint").get<std::string>();
+  std::string own_address;
+  if (!fingerprint.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadTls());
+    // Ranks reach the store by this host's loopback, but other ranks by the address that it has on that way.
+    FTUNE_ASSIGN_OR_RETURN(const Descriptor direct,
+                           ConnectTcp(target.address, target.port, absl::Now() + kReachTimeout));
+    own_address = AddressOf(direct.get());
+    calling_.reset();
+    FTUNE_ASSIGN_OR_RETURN(calling_, TlsRelay::Call(*network, target, fingerprint));
+    target = {.address = kLoopback, .port = calling_->port()};
+  }
+  absl::StatusOr<std::unique_ptr<TcpStore>> store =
+      TcpStore::Connect(target.address, target.port, prefix, kReachTimeout);
+  if (!store.ok() && calling_ && !calling_->why_failed().empty()) {
+    return UserError(ExitCode::kRankFailed, {.message = StrCat("TLS: ", calling_->why_failed())});
+  }
+  FTUNE_RETURN_IF_ERROR(store.status());
+  if (own_address.empty()) own_address = (*store)->OwnAddress();
+  return Json{{"own_address", own_address}, {"port", target.port}};
+}
+
+absl::StatusOr<Json> Agent::Listen(const Json& facts) {
+  link_probe_.reset();
+  FTUNE_ASSIGN_OR_RETURN(link_probe_, LinkProbeServer::Start(facts.at("token").get<std::string>()));
+  return Json{{"port", link_probe_->port()}};
+}
+
+absl::StatusOr<Json> Agent::Measure(const Json& facts) {
+  FTUNE_ASSIGN_OR_RETURN(const LinkSpeed speed,
+                         MeasureLink(facts.at("addresses").get<std::vector<std::string>>(),
+                                     facts.at("port").get<int>(), facts.at("token").get<std::string>()));
+  return Json{{"round_trip", absl::ToDoubleSeconds(speed.round_trip)},
+              {"sent", speed.sent_per_second},
+              {"received", speed.received_per_second}};
 }
 
 absl::StatusOr<Json> Agent::Start(const Frame& frame) {
@@ -209,20 +265,26 @@ void Agent::Take(const LinkEvent& event) {
     launcher_gone_ = true;
     return;
   }
-  const Frame& frame = event.frame;
-  const auto answer = [&]() -> absl::StatusOr<Json> {
-    try {
-      if (frame.kind == agent::kCheck) return Check(frame.facts);
-      if (frame.kind == agent::kServe) return ServeStore(frame.facts);
-      if (frame.kind == agent::kReach) return Reach(frame.facts);
-      return Start(frame);
-    } catch (const Json::exception& error) {
-      return UserError(ExitCode::kRankFailed,
-                       {.message = StrCat("the launcher is another version: ", error.what())});
-    }
-  };
-  for (const char* kind : {agent::kCheck, agent::kServe, agent::kReach, agent::kStart}) {
-    if (frame.kind == kind) Answer(answer());
+  constexpr std::array kQuestions = {agent::kCheck,   agent::kServe,  agent::kReach,  agent::kStart,
+                                     agent::kExamine, agent::kListen, agent::kMeasure};
+  const bool asks = std::any_of(kQuestions.begin(), kQuestions.end(),
+                                [&](const char* kind) { return event.frame.kind == kind; });
+  if (asks) Answer(AnswerTo(event.frame));
+}
+
+absl::StatusOr<Json> Agent::AnswerTo(const Frame& question) {
+  const std::string& kind = question.kind;
+  try {
+    if (kind == agent::kCheck) return Check(question.facts);
+    if (kind == agent::kServe) return ServeStore(question.facts);
+    if (kind == agent::kReach) return Reach(question.facts);
+    if (kind == agent::kExamine) return options_.examine(question.facts);
+    if (kind == agent::kListen) return Listen(question.facts);
+    if (kind == agent::kMeasure) return Measure(question.facts);
+    return Start(question);
+  } catch (const Json::exception& error) {
+    return UserError(ExitCode::kRankFailed,
+                     {.message = StrCat("the launcher is another version: ", error.what())});
   }
 }
 

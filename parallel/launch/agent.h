@@ -2,6 +2,8 @@
 // left when the launcher is gone.
 #pragma once
 
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/time/time.h"
@@ -13,6 +15,8 @@ struct AgentOptions {
   std::string version;  // of ftune
   // Without a sign of life from the launcher for so long it is gone.
   absl::Duration heartbeat_timeout = absl::Seconds(30);
+  // Answers the question kExamine, whose facts it gets.
+  std::function<nlohmann::json(const nlohmann::json& facts)> examine;
 };
 
 // Speaks with a launcher over the two descriptors until it closes them or is silent for too long; the ranks

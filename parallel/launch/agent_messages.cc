@@ -89,8 +89,13 @@ absl::StatusOr<StartOrder> DecodeStartOrder(const Json& json) {
 }
 
 Json Encode(const RankEnd& end) {
-  return {{"rank", end.rank},     {"pid", end.pid},       {"status", end.wait_status},
-          {"report", end.report}, {"told", end.was_told}, {"stood_still", end.stood_still}};
+  return {{"rank", end.rank},
+          {"pid", end.pid},
+          {"status", end.wait_status},
+          {"report", end.report},
+          {"told", end.was_told},
+          {"stood_still", end.stood_still},
+          {"out_of_memory", end.out_of_memory}};
 }
 
 absl::StatusOr<RankEnd> DecodeRankEnd(const Json& json) {
@@ -100,7 +105,47 @@ absl::StatusOr<RankEnd> DecodeRankEnd(const Json& json) {
                    .wait_status = json.at("status"),
                    .report = json.at("report"),
                    .was_told = json.at("told"),
-                   .stood_still = json.at("stood_still")};
+                   .stood_still = json.at("stood_still"),
+                   .out_of_memory = json.at("out_of_memory")};
+  });
+}
+
+Json Encode(const Pulse& pulse) {
+  return {{"step", pulse.step},
+          {"total_steps", pulse.total_steps},
+          {"phase", pulse.phase},
+          {"micro_batch", pulse.micro_batch},
+          {"call", pulse.call},
+          {"calls", pulse.calls},
+          {"still", pulse.still_seconds},
+          {"step_seconds", pulse.step_seconds},
+          {"compute", pulse.compute_seconds},
+          {"wait", pulse.wait_seconds},
+          {"data_wait", pulse.data_wait_seconds},
+          {"resident", pulse.resident_bytes},
+          {"network", pulse.network_bytes},
+          {"group", {pulse.group.first, pulse.group.distance, pulse.group.count}},
+          {"sequence", pulse.sequence}};
+}
+
+absl::StatusOr<Pulse> DecodePulse(const Json& json) {
+  return Decode<Pulse>([&] {
+    const Json& group = json.at("group");
+    return Pulse{.step = json.at("step"),
+                 .total_steps = json.at("total_steps"),
+                 .phase = json.at("phase"),
+                 .micro_batch = json.at("micro_batch"),
+                 .call = json.at("call"),
+                 .calls = json.at("calls"),
+                 .still_seconds = json.at("still"),
+                 .step_seconds = json.at("step_seconds"),
+                 .compute_seconds = json.at("compute"),
+                 .wait_seconds = json.at("wait"),
+                 .data_wait_seconds = json.at("data_wait"),
+                 .resident_bytes = json.at("resident"),
+                 .network_bytes = json.at("network").get<decltype(Pulse::network_bytes)>(),
+                 .group = {.first = group.at(0), .distance = group.at(1), .count = group.at(2)},
+                 .sequence = json.at("sequence")};
   });
 }
 

@@ -13,11 +13,15 @@
 
 namespace ftune::agent {
 
-// From the launcher. Those of the first four are answered, in their order, by a frame of kAnswer.
-inline constexpr char kCheck[] = "check";        // paths, folder, probe → missing, no_folder, sees_probe
-inline constexpr char kServe[] = "serve";        // address, prefix, ranks → port
-inline constexpr char kReach[] = "reach";        // address, port, prefix → own_address
-inline constexpr char kStart[] = "start";        // StartOrder; its bytes are the ranks' input → nothing
+// From the launcher. Questions are answered, in their order, by a frame of kAnswer.
+inline constexpr char kCheck[] = "check";      // paths, folder, probe → missing, no_folder, sees_probe
+inline constexpr char kServe[] = "serve";      // address, prefix, ranks, tls → port, fingerprint
+inline constexpr char kReach[] = "reach";      // address, port, prefix, fingerprint → own_address, port
+inline constexpr char kStart[] = "start";      // StartOrder; its bytes are the ranks' input → nothing
+inline constexpr char kExamine[] = "examine";  // AgentOptions::examine's → what that says
+inline constexpr char kListen[] = "listen";    // token → port, of a LinkProbeServer
+inline constexpr char kMeasure[] = "measure";  // addresses, port, token → round_trip, sent, received
+// And what is not answered.
 inline constexpr char kSignal[] = "signal";      // signal, for the ranks
 inline constexpr char kStop[] = "stop";          // the ranks are stopped, until
 inline constexpr char kContinue[] = "continue";  // they go on
@@ -32,6 +36,7 @@ inline constexpr char kStarted[] = "started";      // rank, pid
 inline constexpr char kOutput[] = "output";        // rank; bytes
 inline constexpr char kStopped[] = "stopped";      // rank, pid
 inline constexpr char kContinued[] = "continued";  // rank, pid
+inline constexpr char kPulse[] = "pulse";          // rank, pulse: a Pulse
 inline constexpr char kEnded[] = "ended";          // a RankEnd
 inline constexpr char kAllEnded[] = "all ended";   // no rank is left on the host; or: error
 
@@ -59,9 +64,11 @@ struct StartOrder {
 nlohmann::json Encode(const HostFacts& facts);
 nlohmann::json Encode(const StartOrder& order);
 nlohmann::json Encode(const RankEnd& end);
+nlohmann::json Encode(const Pulse& pulse);
 // An error where something is missing or of another type: the other end is another version.
 absl::StatusOr<HostFacts> DecodeHostFacts(const nlohmann::json& json);
 absl::StatusOr<StartOrder> DecodeStartOrder(const nlohmann::json& json);
 absl::StatusOr<RankEnd> DecodeRankEnd(const nlohmann::json& json);
+absl::StatusOr<Pulse> DecodePulse(const nlohmann::json& json);
 
 }  // namespace ftune::agent

@@ -256,6 +256,11 @@ void Agents::Pass(int signal) {
   SendToAll(*course_, {.kind = agent::kSignal, .facts = {{"signal", signal}}});
 }
 
+void Agents::KillAll() {
+  SendToAll(*course_, {.kind = agent::kKill});
+  course_->ending_since = course_->ending_since.value_or(MonotonicNow());
+}
+
 void Agents::StopAll(const Course& course) {
   SendToAll(course, {.kind = agent::kStop});
   links_.Pause(true);
@@ -286,6 +291,11 @@ void Agents::TakeFrame(int host, const Frame& frame, Course& course) {
   if (frame.kind == agent::kOutput) observer.OnOutput(rank, frame.bytes);
   if (frame.kind == agent::kStopped) observer.OnStopped(rank, pid);
   if (frame.kind == agent::kContinued) observer.OnContinued(rank, pid);
+  if (frame.kind == agent::kPulse) {
+    const absl::StatusOr<Pulse> pulse = agent::DecodePulse(frame.facts.value("pulse", Json::object()));
+    if (!pulse.ok()) return course.failed.Update(pulse.status());
+    observer.OnPulse(rank, *pulse);
+  }
   if (frame.kind == agent::kMet) SendToAll(course, {.kind = agent::kMet}, host);
   if (frame.kind == agent::kEnded) {
     absl::StatusOr<RankEnd> end = agent::DecodeRankEnd(frame.facts);
@@ -316,6 +326,8 @@ void Agents::LoseRanks(int host, const std::string& why, Course& course) {
   lost_are_gone_ = MonotonicNow() + options_.heartbeat_timeout + grace;
   EndOthers(host, course);
 }
+
+void Agents::EndAll() { EndOthers(/*host=*/-1, *course_); }
 
 void Agents::EndOthers(int host, Course& course) {
   if (!course.ending_since) SendToAll(course, {.kind = agent::kEnd}, host);

@@ -51,6 +51,7 @@ class AgentsObserver {
   virtual void OnOutput(int rank, std::string_view bytes) = 0;
   virtual void OnStopped(int rank, pid_t pid) = 0;
   virtual void OnContinued(int rank, pid_t pid) = 0;
+  virtual void OnPulse(int rank, const Pulse& pulse) = 0;
   // A host that is lost, with the ranks that it had.
   virtual void OnLost(const std::string& host, const std::string& why) = 0;
 };
@@ -83,8 +84,11 @@ class Agents {
                                            const std::string& input, const SupervisorOptions& options,
                                            TakenSignals& signals, AgentsObserver& observer);
 
-  // From within Run, by its observer: a signal for all ranks.
+  // From within Run, by its observer: a signal for all ranks; that all end, as where one of them has failed;
+  // that they are killed at once.
   void Pass(int signal);
+  void EndAll();
+  void KillAll();
 
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }

@@ -13,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
 
@@ -63,9 +64,7 @@ absl::StatusOr<CommandProcess> CommandProcess::Start(const std::vector<std::stri
   FTUNE_ASSIGN_OR_RETURN(Pipe errors, MakePipe(program));
   FTUNE_ASSIGN_OR_RETURN(Pipe failed, MakePipe(program));
   std::vector<std::string> words = arguments;
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  std::vector<char*> pointers = ExecPointers(words);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return CannotStart(program, "fork");

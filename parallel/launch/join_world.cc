@@ -97,10 +97,11 @@ absl::Status CheckSameRecipe(int rank, const std::string& recipe, const std::str
 absl::StatusOr<std::vector<Introduction>> Meet(TcpStore& store, const JoinOptions& options,
                                                absl::Time deadline) {
   const RankEnvironment& environment = options.environment;
-  const Introduction own{.host = HostIdentity(),
-                         .address = store.OwnAddress(),
-                         .server = store.ServerAddress(),
-                         .recipe = options.recipe};
+  const Introduction own{
+      .host = HostIdentity(),
+      .address = environment.host_address.empty() ? store.OwnAddress() : environment.host_address,
+      .server = store.ServerAddress(),
+      .recipe = options.recipe};
   FTUNE_RETURN_IF_ERROR(store.Set(KeyOf(environment.rank), own.Encode()));
   std::vector<Introduction> all;
   // What a rank sets, until the deadline, or for `least`.

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "parallel/comm/call.h"
+#include "parallel/comm/group_ranks.h"
 
 namespace ftune {
 
@@ -27,6 +29,17 @@ struct Pulse {
   double data_wait_seconds = 0.0;
   int64_t resident_bytes = 0;                          // of the process
   std::array<int64_t, kCallKinds> network_bytes = {};  // sent since the rank began, by the kind of call
+  GroupRanks group;                                    // of `call`
+  uint64_t sequence = 0;                               // of `call` in that group
+
+  bool operator==(const Pulse&) const = default;
 };
+
+// The phase in which a rank writes what it has trained.
+inline constexpr std::string_view kSavePhase = "save";
+
+// Where it is: "in step 12, backward of microbatch 3, all_reduce(…) #7 of ranks 0, 1", or "before the first
+// step (load the model)"; empty where it has shown nothing.
+std::string DescribePlace(const Pulse& pulse);
 
 }  // namespace ftune

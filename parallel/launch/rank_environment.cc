@@ -97,6 +97,7 @@ absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const Environ
   result.prefix = environment(kStorePrefixVariable)
                       .value_or(StrCat("ftune/", environment("TORCHELASTIC_RUN_ID").value_or("none"), "/",
                                        environment("TORCHELASTIC_RESTART_COUNT").value_or("0"), "/"));
+  result.host_address = environment(kHostAddressVariable).value_or("");
   return std::optional(std::move(result));
 }
 

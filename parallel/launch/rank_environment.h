@@ -27,6 +27,8 @@ struct RankEnvironment {
   // What all keys in the store begin with: a secret, where ftune started the ranks; else the run and the
   // attempt as torchrun names them, whose store outlives an attempt.
   std::string prefix;
+  // This host's address, as other hosts reach it; empty: that of its connection to the store.
+  std::string host_address;
   RankSource source = RankSource::kLauncher;
 };
 
@@ -37,7 +39,8 @@ absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const Environ
 // MASTER_PORT alone, if it is set. An error where it is no port.
 absl::StatusOr<std::optional<int>> ReadMasterPort(const EnvironmentReader& environment);
 
-// What ftune itself sets beside them: the store's prefix.
+// What ftune itself sets beside them: the store's prefix, and the host's address.
 inline constexpr char kStorePrefixVariable[] = "FTUNE_STORE_PREFIX";
+inline constexpr char kHostAddressVariable[] = "FTUNE_HOST_ADDRESS";
 
 }  // namespace ftune

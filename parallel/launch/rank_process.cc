@@ -6,19 +6,19 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "base/io_error.h"
 #include "base/strings.h"
 
 namespace ftune {
 namespace {
 
-constexpr int kFirstFree = kReportDescriptor + 1;
+constexpr int kFirstFree = kPulseDescriptor + 1;
 constexpr int kCannotStart = 127;  // as a shell has it
 
 absl::Status CannotStart(std::string_view action) {
@@ -49,33 +49,12 @@ absl::StatusOr<Descriptor> InputOf(const std::string& text) {
   return file;
 }
 
-// This process's environment, with `changes` in it.
-std::vector<std::string> Environment(const std::vector<std::string>& changes) {
-  const auto same_name = [](std::string_view a, std::string_view b) {
-    return a.substr(0, a.find('=') + 1) == b.substr(0, b.find('=') + 1);
-  };
-  std::vector<std::string> all = changes;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const bool changed = std::any_of(changes.begin(), changes.end(),
-                                     [&](const std::string& change) { return same_name(change, *variable); });
-    if (!changed) all.emplace_back(*variable);
-  }
-  return all;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // All that the child needs, made before it is: between fork and exec nothing may be allocated.
 struct Child {
   pid_t parent;
   char** arguments;
   char** environment;
-  int input, output, report;
+  int input, output, report, pulse;
   const cpu_set_t* cores;
 };
 
@@ -91,7 +70,8 @@ struct Child {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const bool redirected = dup2(child.input, STDIN_FILENO) >= 0 && dup2(child.output, STDOUT_FILENO) >= 0 &&
                           dup2(child.output, STDERR_FILENO) >= 0 &&
-                          dup2(child.report, kReportDescriptor) >= 0;
+                          dup2(child.report, kReportDescriptor) >= 0 &&
+                          dup2(child.pulse, kPulseDescriptor) >= 0;
   if (redirected) execve("/proc/self/exe", child.arguments, child.environment);
   _exit(kCannotStart);
 }
@@ -103,18 +83,22 @@ Descriptor Above(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFr
 
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
   FTUNE_ASSIGN_OR_RETURN(Pipe report, MakePipe());
+  FTUNE_ASSIGN_OR_RETURN(PulsePage pulse, PulsePage::Create());
   FTUNE_ASSIGN_OR_RETURN(const Descriptor input, InputOf(command.input));
   const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   if (!output) return IoError(command.output, "write", errno);
   const Descriptor child_input = Above(input.get());
   const Descriptor child_output = Above(output.get());
   const Descriptor child_report = Above(report.write.get());
-  if (!child_input || !child_output || !child_report) return CannotStart("no file descriptor");
+  const Descriptor child_pulse = Above(pulse.descriptor());
+  if (!child_input || !child_output || !child_report || !child_pulse) {
+    return CannotStart("no file descriptor");
+  }
 
   std::vector<std::string> arguments = command.arguments;
-  std::vector<std::string> environment = Environment(command.environment);
-  std::vector<char*> argument_pointers = Pointers(arguments);
-  std::vector<char*> environment_pointers = Pointers(environment);
+  std::vector<std::string> environment = ExecEnvironment(command.environment);
+  std::vector<char*> argument_pointers = ExecPointers(arguments);
+  std::vector<char*> environment_pointers = ExecPointers(environment);
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (const int core : command.cores) {
@@ -126,12 +110,13 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command) {
                     .input = child_input.get(),
                     .output = child_output.get(),
                     .report = child_report.get(),
+                    .pulse = child_pulse.get(),
                     .cores = CPU_COUNT(&cores) > 0 ? &cores : nullptr};
   const pid_t pid = fork();
   if (pid < 0) return CannotStart("fork");
   if (pid == 0) Become(child);
   setpgid(pid, pid);  // here too: it may be signalled before it has run
-  return RankProcess{.pid = pid, .report = std::move(report.read)};
+  return RankProcess{.pid = pid, .report = std::move(report.read), .pulse = std::move(pulse)};
 }
 
 }  // namespace ftune

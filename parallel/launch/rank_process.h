@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/descriptor.h"
+#include "parallel/launch/pulse_page.h"
 
 namespace ftune {
 
@@ -20,12 +21,14 @@ struct RankCommand {
   std::filesystem::path output;  // to whose end all goes that it writes, which nobody has to read meanwhile
 };
 
-// The file descriptor to which a rank writes what became of it.
+// The file descriptors to which a rank writes what became of it, and that of its PulsePage.
 inline constexpr int kReportDescriptor = 3;
+inline constexpr int kPulseDescriptor = 4;
 
 struct RankProcess {
   pid_t pid = -1;     // and its process group
   Descriptor report;  // what it writes to kReportDescriptor; closed at its end; not blocking
+  PulsePage pulse;    // where it shows what it does
 };
 
 // The process dies with the thread that calls this (PR_SET_PDEATHSIG), which must be the program's main one.

@@ -18,6 +18,7 @@ namespace ftune {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+constexpr absl::Duration kLook = absl::Seconds(1);
 
 }  // namespace
 
@@ -53,6 +54,7 @@ absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankComma
     Wait();
     TakeSignals();
     Reap();
+    LookAtAll();
     observer_.OnTick();
   }
   FTUNE_RETURN_IF_ERROR(started);
@@ -123,6 +125,19 @@ void Supervisor::Read(Rank& rank) {
   }
 }
 
+void Supervisor::LookAtAll() {
+  if (clock_ < next_look_) return;
+  next_look_ = clock_ + kLook;
+  for (int i = 0; i < std::ssize(ranks_); ++i) {
+    if (ranks_[i].alive) LookAt(i);
+  }
+}
+
+void Supervisor::LookAt(int number) {
+  const RankProcess& process = ranks_[number].process;
+  observer_.OnPulse(number, process.pulse.Look(process.pid));
+}
+
 void Supervisor::Reap() {
   for (int i = 0; i < ranks_.size(); ++i) Reap(i);
 }
@@ -144,12 +159,15 @@ void Supervisor::Reap(int number) {
     }
     rank.alive = false;
     Read(rank);
+    LookAt(number);
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !rank.told && !rank.stood_still;
     ends_.push_back({.rank = number,
                      .pid = pid,
                      .wait_status = status,
                      .report = std::move(rank.report),
                      .was_told = rank.told,
-                     .stood_still = rank.stood_still});
+                     .stood_still = rank.stood_still,
+                     .out_of_memory = killed && oom_kills_.Killed(pid)});
     observer_.OnEnd(ends_.back());
     if (!IsGood(status)) EndAll();
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "parallel/launch/oom_kills.h"
 #include "parallel/launch/rank_process.h"
 #include "parallel/launch/taken_signals.h"
 
@@ -19,11 +20,12 @@ struct RankEnd {
   int rank = 0;
   std::string host;  // where it is not this one
   pid_t pid = -1;
-  int wait_status = 0;       // as waitpid has it
-  std::string report;        // what it wrote to kReportDescriptor
-  bool was_told = false;     // to end, because another one had failed before
-  bool stood_still = false;  // for SupervisorOptions::stopped_timeout, and was killed
-  std::string lost;          // why nobody knows how it ended: its host cannot be reached. Else empty
+  int wait_status = 0;         // as waitpid has it
+  std::string report;          // what it wrote to kReportDescriptor
+  bool was_told = false;       // to end, because another one had failed before
+  bool stood_still = false;    // for SupervisorOptions::stopped_timeout, and was killed
+  bool out_of_memory = false;  // the kernel has killed it for that
+  std::string lost;            // why nobody knows how it ended: its host cannot be reached. Else empty
 };
 
 struct SupervisorOptions {
@@ -51,6 +53,8 @@ class SupervisorObserver {
   virtual bool HaveMet() = 0;
   // Called as they come. `number` is the place of its command.
   virtual void OnStarted(int /*number*/, const RankProcess& /*process*/) {}
+  // What a rank shows: once a second, and before its end.
+  virtual void OnPulse(int /*number*/, const Pulse& /*pulse*/) {}
   virtual void OnEnd(const RankEnd& /*end*/) {}
 };
 
@@ -85,6 +89,8 @@ class Supervisor {
   void Read(Rank& rank);
   void Reap(int number);
   void Reap();
+  void LookAtAll();
+  void LookAt(int number);
   void EndStopped();
   void EndOthers();
   bool IsGood(int wait_status) const;
@@ -92,10 +98,12 @@ class Supervisor {
   SupervisorOptions options_;
   TakenSignals& signals_;
   SupervisorObserver& observer_;
+  OomKills oom_kills_;
   std::vector<Rank> ranks_;
   std::vector<RankEnd> ends_;
   int signal_ = 0;
   absl::Duration clock_;                   // time in which this process was stopped itself does not count
+  absl::Duration next_look_;               // at all ranks' pulses
   std::optional<absl::Duration> term_at_;  // when the others get SIGTERM: one has failed
   bool sent_term_ = false;
 };

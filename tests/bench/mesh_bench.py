@@ -47,7 +47,7 @@ def exposed(trace):
         if event["ph"] != "X":
             continue
         step, waited = ranks.get(event["pid"], (0.0, 0.0))
-        if event["name"] == "step":
+        if event["name"].startswith("step "):
             step += event["dur"] / 1e6
         elif event["cat"] == "wait for communication":
             waited += event["dur"] / 1e6

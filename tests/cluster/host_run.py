@@ -11,6 +11,7 @@ class HostRun(RunFiles):
     def __init__(self, cluster, case, *words, out=OUT, environment=None, through=()):
         """`words` are those of ftune but for output_dir, which is `out`; `through`: a command that calls another."""
         super().__init__(cluster.path("node1", out))
+        self.cluster, self.case = cluster, case
         folder = case.folder.resolve()
         self.said = folder / "said.txt"
         with open(self.said, "w") as said:

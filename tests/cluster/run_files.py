@@ -37,7 +37,7 @@ def ours(cluster, node):
     """Processes of ftune on a host: the launcher, agents and ranks."""
     if not cluster.is_on(node):
         return []
-    return [p for p in cluster.processes(node) if "ftune" in p.command.split(" ")[0]]
+    return [p for p in cluster.processes(node) if "ftune" in p.command.split(" ")[0] or " agent " in f"{p.command} "]
 
 
 def agent_on(cluster, node):

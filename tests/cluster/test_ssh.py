@@ -12,7 +12,7 @@ import ssh_faults
 from cluster import Cluster
 from cluster_case import main, wait_until
 from host_run import OUT, HostRun
-from run_files import none_left
+from run_files import none_left, ranks_on
 
 FAULTS = ["a rank is killed (SIGKILL)", "an agent is killed (SIGKILL)", "a host is switched off and on",
           "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
@@ -57,6 +57,29 @@ def test_curve(case):
             assert all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(ours, expected, strict=True)), (words, ours, expected)
             for other in cluster.nodes[1:]:
                 assert not cluster.path(other, OUT).exists(), other
+
+
+def test_tls(case):
+    """Ranks meet by connections that are encrypted: each goes to its own host's agent, which has one to the first's."""
+    recipe(case)
+    done = case.run("train", "recipe.yaml", "output_dir=one", "train.max_steps=200", "train.num_epochs=10000")
+    assert done.returncode == 0, done.stderr
+    expected = losses(case.log("one"))
+    with hosts(case, 3) as cluster:
+        run = HostRun(cluster, case, "train", "recipe.yaml", "train.max_steps=200", "train.num_epochs=10000",
+                      "launch.hosts=[node1, node2, node3]", "launch.ranks_per_host=2", "launch.tls=true")
+        run.await_step(2)
+        for node in cluster.nodes:
+            rank = ranks_on(cluster, node)[0]
+            variables = Path(f"/proc/{rank.pid}/environ").read_text().split("\0")
+            assert "MASTER_ADDR=127.0.0.1" in variables, variables
+            assert f"FTUNE_HOST_ADDRESS={cluster.address(node)}" in variables, variables
+        run.end(0)
+        none_left(cluster)
+        ours = losses(run.log())
+        assert len(ours) == len(expected) and all(math.isclose(a, b, rel_tol=1e-4) for a, b in zip(ours, expected)), ours
+    refused = case.run("train", "recipe.yaml", "launch.tls=true")
+    assert refused.returncode == 2 and "launch.tls" in refused.stderr, refused.stderr
 
 
 def test_faults(case):

@@ -151,6 +151,20 @@ TEST_CASE("a stage ends its step while what it sent last is not taken yet") {
   CHECK_FALSE(EndsBeforeAllIsTaken(WithBarrier({}), absl::Milliseconds(300)));
 }
 
+// The steps that a rank had run when it first waited; `never` where it did not.
+class FirstWaitOf final : public CallObserver {
+ public:
+  FirstWaitOf(const int& run, int& first, int never) : run_(run), first_(first), never_(never) {}
+  void OnEnd(const CommSpan& span) override {
+    if (span.exposed && first_ == never_) first_ = run_;
+  }
+
+ private:
+  const int& run_;
+  int& first_;
+  int never_;
+};
+
 // For each rank, the steps that it had run when it first waited for others in something that is not an
 // activation or a gradient on its way; of two, and 3 where it never did.
 std::vector<int> FirstWait(const Course& course) {
@@ -161,17 +175,15 @@ std::vector<int> FirstWait(const Course& course) {
     const auto backend = MakeCpu();
     TinyTrainer trainer(*backend, options, {}, &mesh);
     int run = 0;
-    const auto observe = [&, &own = first[mesh.rank()]](const CommSpan& span) {
-      if (span.exposed && own == 3) own = run;
-    };
-    mesh.world().set_observer(observe);
-    mesh.axis(MeshAxis::kPipeline).set_observer(observe);
+    FirstWaitOf observer(run, first[mesh.rank()], 3);
+    mesh.world().set_observers({&observer});
+    mesh.axis(MeshAxis::kPipeline).set_observers({&observer});
     for (int step = 1; step <= 2; ++step) {
       CHECK(trainer.step->RunAhead(CourseInput(mesh, step), kGoOn).ok());
       ++run;
     }
-    mesh.world().set_observer(nullptr);
-    mesh.axis(MeshAxis::kPipeline).set_observer(nullptr);
+    mesh.world().set_observers({});
+    mesh.axis(MeshAxis::kPipeline).set_observers({});
     CHECK(trainer.step->Settle().ok());
   });
   return first;

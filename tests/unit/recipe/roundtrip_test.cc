@@ -144,6 +144,8 @@ Recipe Full() {
               .start_timeout = 0.1,
               .step_timeout = 90061,
               .heartbeat_timeout = 1.5,
+              .hang_timeout = 0.25,
+              .exclude_stragglers = true,
               .slurm = {.partition = "p",
                         .account = "1",
                         .time = "04:00:00",

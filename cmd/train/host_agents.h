@@ -1,0 +1,41 @@
+// The agents of hosts that a recipe or a command line names: what training on hosts and examining them share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cmd/recipe/recipe.h"
+#include "parallel/launch/agents.h"
+
+namespace ftune {
+
+class HostAgents {
+ public:
+  // `launch` says how they are reached, where ftune is there, and for how long they are waited for.
+  HostAgents(std::vector<std::string> names, const LaunchSection& launch);
+
+  Agents* operator->() const { return agents_.get(); }
+  std::vector<int> all() const;
+  // Whether a host is the one that ftune was called on.
+  bool is_here(int host) const { return is_here_[host]; }
+
+  // To those that are not connected yet; what is wrong with each that cannot be reached, that is another
+  // one's double, or whose ftune is another build.
+  std::map<int, absl::Status> Connect();
+  // Where `others`, which are connected as the host is, may reach it: the likeliest first.
+  std::vector<std::string> AddressesOf(int host, const std::vector<int>& others) const;
+  // "the clock of host node2 is 7 s ahead"; nothing where it is about right.
+  std::optional<std::string> WrongClock(int host) const;
+
+ private:
+  std::vector<bool> is_here_;
+  std::unique_ptr<Agents> agents_;
+};
+
+absl::Status HostError(const std::string& host, std::string message, std::string hint);
+
+}  // namespace ftune
