@@ -129,6 +129,14 @@ def small_disk(node, folder, size):
     return prepare
 
 
+def full_disk(node, folder):
+    def prepare(cluster, case):
+        small_disk(node, folder, "4k")(cluster, case)
+        cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
+        return []
+    return prepare
+
+
 def fill_disk(cluster, run, draw):
     cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
 
@@ -220,6 +228,7 @@ class EndsRun:
     words: tuple = ()
     out: str = OUT
     says: str = ""
+    early: bool = True  # before the ranks have trained to the end
     prepare: Callable = lambda cluster, case: None
     repair: Callable = lambda cluster: None
 
@@ -235,7 +244,7 @@ class EndsRun:
         said = run.said.read_text()
         assert code in self.codes and self.says in said, (code, said)
         # Nobody has waited for the end of what was left running.
-        assert run.steps()[-1] < stage.steps, "the ranks have trained to the end"
+        assert not self.early or run.steps()[-1] < stage.steps, "the ranks have trained to the end"
         self.repair(cluster)
         again = stage.start(cluster, *self.words, "--resume", out=self.out)
         again.end(0)
@@ -299,8 +308,11 @@ FAULTS = {
         for_seconds(12, lambda c: c.isolate("node2", sends=True), lambda c: c.rejoin("node2")), noticed("rank ")),
     "nothing gets to or from a host for 12 s": StartsAgain(
         for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
-    "nothing passes between two hosts for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "]),
+    "nothing passes between two hosts for 12 s": GoesOn(
+        for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
+    "nothing passes between two hosts for 20 s, launch.step_timeout 8 s": StartsAgain(
+        for_seconds(20, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
+        ("launch.step_timeout=8s",)),
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
     "a host is switched off and on": StartsAgain(
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
@@ -312,6 +324,9 @@ FAULTS = {
     "the launcher is told to end (SIGTERM)": EndsRun(send(signal.SIGTERM), [75]),
     "an agent is told to end (SIGTERM)": EndsRun(kill_agent(signal.SIGTERM), [75]),
     "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
+    "the disk of the run's folder is full": EndsRun(
+        fill_disk, [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"), repair=make_room, early=False),
+    "the disk of another host is full": Refused(full_disk("node2", "/root/cache"), 4, ["node2:/root/cache", "No space left on device"]),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,
