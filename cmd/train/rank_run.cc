@@ -37,6 +37,7 @@
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/rank_process.h"
+#include "parallel/launch/slurm/task_watch.h"
 
 namespace ftune {
 namespace {
@@ -189,6 +190,7 @@ absl::Status RankRun::JoinMesh() {
   const auto seconds = [](double value) { return absl::Seconds(value); };
   World world{.communicator = MakeSingleCommunicator(), .host_of_rank = {0}};
   if (start_.environment) {
+    const TaskWatch watch(start_.slurm, *start_.environment);
     FTUNE_ASSIGN_OR_RETURN(world, JoinWorld({.environment = *start_.environment,
                                              .start_timeout = seconds(launch.start_timeout),
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),

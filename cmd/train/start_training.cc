@@ -23,6 +23,7 @@
 #include "cmd/train/train_data.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/slurm/step_rank.h"
+#include "parallel/launch/slurm/step_tasks.h"
 
 namespace ftune {
 namespace {
