@@ -208,7 +208,7 @@ class Reader {
 
   template <class T>
   void Inline(const char* name, std::optional<T>& value) {
-    if (object_.contains(name)) Fields(*this, value.emplace());
+    if (object_.find(name) != object_.end()) Fields(*this, value.emplace());
   }
 
  private:
