@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace ftune {
 
 struct Check {
@@ -20,6 +22,9 @@ inline bool AllOk(const Checks& checks) {
   }
   return true;
 }
+
+// What is wrong, as part of a detail: without "error:" and the key, which a check's name stands for.
+std::string InWords(const absl::Status& status);
 
 // As JSON, of either kind of the library.
 template <class Json>

@@ -101,7 +101,7 @@ Check CheckDisk(const fs::path& folder) {
   };
   if (free < 2 * kBytes) return failed("too little for a checkpoint of any model, nor is its speed measured");
   const absl::StatusOr<ScratchFile> file = ScratchFile::CreateEmpty(nearest, "a measurement");
-  if (!file.ok()) return failed(std::string(file.status().message()));
+  if (!file.ok()) return failed(InWords(file.status()));
   const Transfer written = WriteTo(file->fd());
   if (written.error != 0) return failed(StrCat("cannot be written: ", strerror(written.error)));
   const Transfer read = ReadFrom(file->fd(), written.bytes);

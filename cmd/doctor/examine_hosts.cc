@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/error.h"
 #include "base/strings.h"
 #include "cmd/train/host_agents.h"
 #include "parallel/launch/agent_messages.h"
@@ -20,17 +19,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kBytesCompared = 64e6;
-
-// Of a host whose name stands beside it.
-std::string MessageOf(const absl::Status& status) {
-  const std::optional<ErrorDetail> detail = DetailOf(status);
-  if (!detail) return std::string(status.message());
-  return FormatError({.message = detail->message,
-                      .found = detail->found,
-                      .expected = detail->expected,
-                      .hint = detail->hint})
-      .substr(std::string_view("error: ").size());
-}
 
 class Examination {
  public:
@@ -60,11 +48,11 @@ class Examination {
       HostReport report = {.host = agents_->name(host)};
       const auto place = std::find(usable_.begin(), usable_.end(), host);
       if (place == usable_.end()) {
-        report.error = MessageOf(wrong_.at(host));
+        report.error = InWords(wrong_.at(host));
       } else if (const absl::StatusOr<Json>& answer = answers[place - usable_.begin()]; answer.ok()) {
         report.checks = answer->get<Checks>();
       } else {
-        report.error = MessageOf(answer.status());
+        report.error = InWords(answer.status());
         wrong_[host] = answer.status();
       }
       reports.push_back(std::move(report));
@@ -91,7 +79,7 @@ class Examination {
           links.back().there = measured->value("sent", 0.0);
           links.back().back = measured->value("received", 0.0);
         } else {
-          links.back().error = MessageOf(measured.status());
+          links.back().error = InWords(measured.status());
         }
       }
     }
@@ -113,7 +101,7 @@ class Examination {
     check.detail = absl::StrFormat("%d of %d cannot be used", wrong_.size(), agents_->size());
     std::string_view separator = ": ";
     for (const auto& [host, why] : wrong_) {
-      StrAppend(check.detail, std::exchange(separator, "; "), agents_->name(host), ": ", MessageOf(why));
+      StrAppend(check.detail, std::exchange(separator, "; "), agents_->name(host), ": ", InWords(why));
     }
     return check;
   }

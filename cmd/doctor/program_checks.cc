@@ -42,13 +42,13 @@ Check CheckGloo() { return Found("gloo", GlooVersion()); }
 Check CheckNetworkLibrary(bool needed) {
   const absl::StatusOr<Network*> network = LoadNetwork("downloads", "do without them");
   if (network.ok()) return Found("downloads", (*network)->Version());
-  return Missing("downloads", needed, std::string(network.status().message()), "models and data of the hub");
+  return Missing("downloads", needed, InWords(network.status()), "models and data of the hub");
 }
 
 Check CheckArrow(bool needed) {
   const absl::StatusOr<const FtuneArrowPlugin*> plugin = LoadArrowPlugin();
   if (plugin.ok()) return Found("arrow", "ftune-arrow.so is there and loads");
-  return Missing("arrow", needed, std::string(plugin.status().message()), "Parquet and Arrow files");
+  return Missing("arrow", needed, InWords(plugin.status()), "Parquet and Arrow files");
 }
 
 Check CheckSsh(bool needed) { return CheckProgramOnPath("ssh", {"ssh", "-V"}, needed, "launch.hosts"); }

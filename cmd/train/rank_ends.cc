@@ -36,9 +36,8 @@ std::string WhyKilled(const RankEnd& end, const Pulse& pulse) {
 
 std::string HintOfKill(const RankEnd& end) {
   if (end.out_of_memory) {
-    return "lower train.micro_batch_size or data.sequence_len, share the model out (parallel.zero), or run "
-           "fewer "
-           "ranks on the host";
+    return "lower train.micro_batch_size or data.sequence_len, share the model out (parallel.zero), or "
+           "run fewer ranks on the host";
   }
   const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
   return killed ? "the system does so where memory runs out: `dmesg` would say it" : "";

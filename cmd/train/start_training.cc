@@ -168,6 +168,7 @@ void AddRankOrders(CLI::App& command, RankOrders& orders) {
   command.add_option("--resume-from", orders.resume)->group("");
   command.add_flag("--recipe-on-input", orders.recipe_on_input)->group("");
   command.add_flag("--recipe-of-first", orders.recipe_of_first)->group("");
+  command.add_option("--run-folder", orders.folder)->group("");
 }
 
 }  // namespace ftune

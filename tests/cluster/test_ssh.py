@@ -5,6 +5,7 @@ host is said before anything is started; a host that is lost is done without, an
 
 import math
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -139,12 +140,57 @@ def test_refused_recipe(case):
         two = ["launch.hosts=[node1, node2]"]
         refused(5, ["host nowhere", "nowhere"], "launch.hosts=[node1, nowhere]")
         refused(5, ["host node2", "No such file"], *two, "launch.program=/opt/none/ftune")
+        cluster.path("node2", "/usr/local/bin/uname").write_text("#!/bin/sh\necho riscv64\n")
+        cluster.path("node2", "/usr/local/bin/uname").chmod(0o755)
+        refused(5, ["host node2", "riscv64", "another kind"], *two, "launch.program=/opt/none/ftune", "launch.copy_program=true")
+        cluster.run("node2", ["rm", "/usr/local/bin/uname"], check=True)
         refused(2, ["launch.kind", "no hosts are named"], "launch.kind=ssh")
         refused(2, ["missing-file"], "launch.hostfile=missing-file")
-        refused(2, ["output_dir", "host node2"], "launch.hosts=[node2, node3]")
         cluster.run("node2", ["mkdir", "/tmp/away"], check=True)
         cluster.run("node2", ["mv", "/etc/hostname", "/tmp/away"], check=True)
         refused(4, ["host node2", "does not have", "/etc/hostname"], *two, "data.train=[{path: /etc/hostname, format: text}]")
+
+
+def test_program(case):
+    """A host that has no ftune, or another one, is sent this one, once, and nothing but that."""
+    recipe(case)
+    with hosts(case, 3) as cluster:
+        programs = "/root/.cache/ftune/programs"
+        words = ["launch.hosts=[node1, node2, node3]", "launch.program=/opt/ftune", "launch.copy_program=true"]
+        cluster.run("node2", ["mkdir", "-p", "/opt"], check=True)
+        other = cluster.path("node2", "/opt/ftune")
+        shutil.copy(case.ftune, other)
+        with open(other, "ab") as program:
+            program.write(b"another build")
+        times = set()
+        for attempt in ("first", "second"):
+            cluster.run("node1", ["rm", "-rf", OUT], check=True)
+            HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", *words).end(0)
+            none_left(cluster)
+            for node in ("node2", "node3"):
+                folders = list(cluster.path(node, programs).iterdir())
+                assert len(folders) == 1, (attempt, folders)
+                assert (folders[0] / "ftune").read_bytes() == Path(case.ftune).read_bytes(), (attempt, node)
+                times.add((node, (folders[0] / "ftune").stat().st_ino))
+        assert len(times) == 2, times
+        assert not cluster.path("node1", programs).exists()
+
+
+def test_stranger(case):
+    """Who does not know the run's token gets nothing from the ranks' store, and the run tells of it once."""
+    recipe(case)
+    with hosts(case, 2) as cluster:
+        run = HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "train.max_steps=400",
+                                 "launch.hosts=[node1, node2]")
+        run.await_step(1)
+        rank = ranks_on(cluster, "node2")[0]
+        port = dict(entry.split("=", 1) for entry in Path(f"/proc/{rank.pid}/environ").read_text().split("\0") if entry)["MASTER_PORT"]
+        for _ in range(2):
+            done = cluster.run("node2", ["bash", "-c", f"exec 3<>/dev/tcp/node1/{port} && echo 'give me a key, whichever' >&3 && cat <&3"])
+            assert done.stdout == "", done
+        said = run.end(0)
+        assert said.count(f"a connection from {cluster.address('node2')} that does not know the run's token was refused") == 1, said
+        none_left(cluster)
 
 
 if __name__ == "__main__":

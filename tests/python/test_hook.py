@@ -136,8 +136,9 @@ def test_restart(case):
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 75, said
     mine = [line for line in text(case, "out/log.jsonl").splitlines(keepends=True) if json.loads(line)["attempt"] == 2]
-    assert json.loads(mine[0])["event"] == "restart", mine[0]  # by whoever has started the ranks again
-    assert text(case, "lines-2.jsonl") == "".join(mine[1:])
+    assert json.loads(mine[0])["event"] == "restart", mine[0]
+    of_launcher = ("restart", "straggler")
+    assert text(case, "lines-2.jsonl") == "".join(line for line in mine if json.loads(line)["event"] not in of_launcher)
     wait_until(lambda: not hooks_of(case), "none is left")
 
 
