@@ -311,8 +311,8 @@ FAULTS = {
         for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
     "nothing passes between two hosts for 12 s": GoesOn(
         for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
-    "nothing passes between two hosts for 20 s, launch.step_timeout 8 s": StartsAgain(
-        for_seconds(20, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
+    "nothing passes between two hosts for 10 s, launch.step_timeout 8 s": StartsAgain(
+        for_seconds(10, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
         ("launch.step_timeout=8s",)),
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
     "a host is switched off and on": StartsAgain(
