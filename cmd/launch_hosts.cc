@@ -5,6 +5,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "parallel/launch/slurm/scope.h"
+#include "parallel/launch/slurm/step_tasks.h"
 
 namespace ftune {
 namespace {

@@ -1,9 +1,10 @@
 #include "cmd/prepared_data.h"
 
 #include <chrono>
-#include <cstdlib>
 
 #include "absl/strings/str_format.h"
+#include "base/cache_folder.h"
+#include "base/environment.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -19,12 +20,8 @@ double SecondsSince(Clock::time_point start) {
 
 std::filesystem::path PreparedFolder(const std::optional<std::string>& choice) {
   if (choice) return *choice;
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  // Its specification has relative paths ignored.
-  if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "ftune" / "tokens";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || home[0] == '\0') return {};
-  return std::filesystem::path(home) / ".cache" / "ftune" / "tokens";
+  const std::filesystem::path cache = CacheFolder(ProcessEnvironment());
+  return cache.empty() ? cache : cache / "tokens";
 }
 
 PrepareObserver ShowPreparation(Progress& progress) {

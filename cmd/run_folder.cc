@@ -124,6 +124,12 @@ absl::StatusOr<int> LastAttemptWithLogs(const RunPaths& paths) {
   return last;
 }
 
+fs::path RunPaths::Shown(const fs::path& path) const {
+  if (shown == folder) return path;
+  const fs::path within = path.lexically_relative(folder);
+  return within == "." ? shown : shown / within;
+}
+
 absl::Status CheckHasRun(const RunPaths& paths) {
   if (HasRun(paths)) return absl::OkStatus();
   const bool there = Exists(paths.folder);

@@ -14,7 +14,10 @@
 namespace ftune {
 
 struct RunPaths {
-  explicit RunPaths(std::filesystem::path folder) : folder(std::move(folder)) {}
+  explicit RunPaths(std::filesystem::path folder) : RunPaths(folder, folder) {}
+  // Of a folder that is another's mirror.
+  RunPaths(std::filesystem::path folder, std::filesystem::path shown)
+      : folder(std::move(folder)), shown(std::move(shown)) {}
 
   std::filesystem::path recipe() const { return folder / "recipe.yaml"; }
   std::filesystem::path log() const { return folder / "log.jsonl"; }
@@ -37,8 +40,11 @@ struct RunPaths {
   std::filesystem::path rank_log(int attempt, int rank) const;
   // One of the two while it is written.
   std::filesystem::path incomplete() const { return folder / ".incomplete"; }
+  // A path in the folder, or the folder itself, as it is told of.
+  std::filesystem::path Shown(const std::filesystem::path& path) const;
 
   std::filesystem::path folder;
+  std::filesystem::path shown;  // where who has called ftune finds it
 };
 
 // The last attempt that has logs of its ranks; 0: none has.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/sibling_library.h"
+#include "base/strings.h"
 
 namespace ftune {
 

@@ -549,6 +549,8 @@ void AddLaunch(KeyTable& table) {
                  "Hosts, or slots, of these that are not used, written likewise."),
        MakeField("program", &S::program, NullOr(TextType("a path")),
                  "Where ftune is on the other hosts. null: at the same place as here."),
+       MakeField("copy_program", &S::copy_program, BoolType(),
+                 "Copy this ftune to hosts that have none there, or another one: into the user's cache."),
        MakeField(
            "tls", &S::tls, BoolType(),
            "Encrypt the rendezvous of ranks on several hosts, with a certificate made for the run. What "

@@ -291,6 +291,7 @@ struct LaunchSection {
   std::optional<std::string> include;  // as FilterHosts has it
   std::optional<std::string> exclude;
   std::optional<std::string> program;  // on other hosts
+  bool copy_program = false;           // to those that do not have this one
   bool tls = false;
   Auto<int64_t> ranks_per_host;
   Auto<int64_t> threads;  // per rank

@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "parallel/launch/agent_command.h"
-#include "parallel/launch/command_connector.h"
+#include "parallel/launch/program_copy.h"
 #include "parallel/launch/program_hash.h"
+#include "parallel/launch/slurm/srun_command.h"
 
 namespace ftune {
 namespace {
@@ -26,25 +26,29 @@ absl::Status HostError(const std::string& host, std::string message, std::string
                    {.key = StrCat("host ", host), .message = std::move(message), .hint = std::move(hint)});
 }
 
-HostAgents::HostAgents(std::vector<std::string> names, const LaunchSection& launch) {
+HostAgents::HostAgents(std::vector<std::string> names, const LaunchSection& launch)
+    : names_(std::move(names)),
+      slurm_(launch.kind == LaunchKind::kSlurm),
+      copies_program_(launch.copy_program) {
   const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
   const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
   std::error_code none;
-  const AgentProgram program = {
-      .path = launch.program.value_or(std::filesystem::read_symlink("/proc/self/exe", none).string()),
-      .heartbeat_timeout = heartbeat,
-      .connect_timeout = connect / 2};
-  const bool slurm = launch.kind == LaunchKind::kSlurm;
+  program_ = {.path = launch.program.value_or(std::filesystem::read_symlink("/proc/self/exe", none).string()),
+              .heartbeat_timeout = heartbeat,
+              .connect_timeout = connect / 2};
+  for (const std::string& name : names_) is_here_.push_back(IsThisHost(name));
   std::vector<AgentCommand> commands;
-  for (const std::string& name : names) {
-    is_here_.push_back(IsThisHost(name));
-    commands.push_back(is_here_.back() ? LocalAgent(program)
-                       : slurm         ? SrunAgent(name, program)
-                                       : SshAgent(name, program));
-  }
+  for (const int host : all()) commands.push_back(CommandFor(host, program_));
+  auto connector = std::make_unique<CommandConnector>(std::move(commands));
+  connector_ = connector.get();
   agents_ = std::make_unique<Agents>(
-      std::move(names), std::make_unique<CommandConnector>(std::move(commands)),
+      names_, std::move(connector),
       AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
+}
+
+AgentCommand HostAgents::CommandFor(int host, const AgentProgram& program) const {
+  if (is_here_[host]) return LocalAgent(program);
+  return slurm_ ? SrunAgent(names_[host], program) : SshAgent(names_[host], program);
 }
 
 std::vector<int> HostAgents::all() const {
@@ -53,23 +57,58 @@ std::vector<int> HostAgents::all() const {
   return hosts;
 }
 
-std::map<int, absl::Status> HostAgents::Connect() {
+std::map<int, absl::Status> HostAgents::ConnectTo(const std::vector<int>& hosts) {
   std::map<int, absl::Status> wrong;
-  for (const HostFailure& failure : agents_->Connect(all())) wrong[failure.host] = failure.why;
+  for (const HostFailure& failure : agents_->Connect(hosts)) wrong[failure.host] = failure.why;
   const std::string build = ProgramHash();
+  for (const int host : hosts) {
+    if (!agents_->connected(host) || agents_->facts(host).build == build) continue;
+    wrong[host] = HostError(names_[host], "its ftune is another build of the same version",
+                            "copy the program to all hosts (launch.copy_program: true does), or name it with "
+                            "launch.program");
+  }
+  return wrong;
+}
+
+void HostAgents::BringProgram(std::map<int, absl::Status>& wrong) {
+  std::vector<int> hosts;
+  std::vector<std::vector<std::string>> commands;
+  for (const auto& [host, why] : wrong) {
+    if (is_here_[host]) continue;
+    hosts.push_back(host);
+    commands.push_back(slurm_ ? SrunCommand(names_[host], CopyCommand())
+                              : SshWords(names_[host], program_, CopyCommand()));
+  }
+  const std::vector<absl::StatusOr<std::string>> copies = CopyProgram(commands);
+  std::vector<int> again;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const int host = hosts[i];
+    if (!copies[i].ok()) {
+      const std::optional<ErrorDetail> detail = DetailOf(copies[i].status());
+      wrong[host] =
+          HostError(names_[host], detail ? detail->message : std::string(copies[i].status().message()), "");
+      continue;
+    }
+    agents_->Disconnect(host);
+    AgentProgram program = program_;
+    program.path = *copies[i];
+    connector_->set_command(host, CommandFor(host, program));
+    wrong.erase(host);
+    again.push_back(host);
+  }
+  wrong.merge(ConnectTo(again));
+}
+
+std::map<int, absl::Status> HostAgents::Connect() {
+  std::map<int, absl::Status> wrong = ConnectTo(all());
+  if (copies_program_) BringProgram(wrong);
   std::map<std::string, std::string> names;  // by identity
   for (const int host : all()) {
-    if (!agents_->connected(host)) continue;
-    const agent::HostFacts& facts = agents_->facts(host);
-    const std::string& name = agents_->name(host);
-    const auto [other, is_new] = names.emplace(facts.identity, name);
-    if (facts.build != build) {
-      wrong[host] = HostError(name, "its ftune is another build of the same version",
-                              "copy the program to all hosts, or name it with launch.program");
-    } else if (!is_new) {
-      wrong[host] = HostError(name, StrCat("it is the same host as ", other->second),
-                              "name each host once, with as many slots as it has ranks");
-    }
+    if (wrong.contains(host)) continue;
+    const auto [other, is_new] = names.emplace(agents_->facts(host).identity, names_[host]);
+    if (is_new) continue;
+    wrong[host] = HostError(names_[host], StrCat("it is the same host as ", other->second),
+                            "name each host once, with as many slots as it has ranks");
   }
   return wrong;
 }

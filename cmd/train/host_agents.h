@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "cmd/recipe/recipe.h"
+#include "parallel/launch/agent_command.h"
 #include "parallel/launch/agents.h"
+#include "parallel/launch/command_connector.h"
 
 namespace ftune {
 
@@ -19,12 +21,13 @@ class HostAgents {
   HostAgents(std::vector<std::string> names, const LaunchSection& launch);
 
   Agents* operator->() const { return agents_.get(); }
+  Agents& operator*() const { return *agents_; }
   std::vector<int> all() const;
   // Whether a host is the one that ftune was called on.
   bool is_here(int host) const { return is_here_[host]; }
 
   // To those that are not connected yet; what is wrong with each that cannot be reached, that is another
-  // one's double, or whose ftune is another build.
+  // one's double, or whose ftune is another build and is not to be replaced (launch.copy_program).
   std::map<int, absl::Status> Connect();
   // Where `others`, which are connected as the host is, may reach it: the likeliest first.
   std::vector<std::string> AddressesOf(int host, const std::vector<int>& others) const;
@@ -32,7 +35,18 @@ class HostAgents {
   std::optional<std::string> WrongClock(int host) const;
 
  private:
+  AgentCommand CommandFor(int host, const AgentProgram& program) const;
+  // To those of `hosts` that are not connected yet, where they have this very program.
+  std::map<int, absl::Status> ConnectTo(const std::vector<int>& hosts);
+  // Copies the program to hosts with which something is wrong, and connects to them once more.
+  void BringProgram(std::map<int, absl::Status>& wrong);
+
+  std::vector<std::string> names_;
   std::vector<bool> is_here_;
+  bool slurm_;
+  bool copies_program_;
+  AgentProgram program_;
+  CommandConnector* connector_;  // of the agents
   std::unique_ptr<Agents> agents_;
 };
 

@@ -18,13 +18,13 @@ constexpr char kLoopback[] = "127.0.0.1";
 // What the supervisor tells goes to whoever watches the run; whether all have met the store knows.
 class Watch final : public SupervisorObserver {
  public:
-  Watch(int ranks, RankOutput& output, RankObserver& observer, const TcpStoreServer& store,
-        std::string prefix)
+  Watch(int ranks, RankOutput& output, RankObserver& observer, TcpStoreServer& store, std::string prefix)
       : ranks_(ranks), output_(output), observer_(observer), store_(store), prefix_(std::move(prefix)) {}
 
   void OnTick() override {
     output_.Take();
     observer_.OnTick();
+    for (const std::string& address : store_.TakeStrangers()) observer_.OnStranger(address);
   }
   void OnStarted(int rank, const RankProcess& process) override { observer_.OnStarted(rank, process); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
@@ -39,7 +39,7 @@ class Watch final : public SupervisorObserver {
   int ranks_;
   RankOutput& output_;
   RankObserver& observer_;
-  const TcpStoreServer& store_;
+  TcpStoreServer& store_;
   std::string prefix_;
   int met_ = 0;  // the first so many ranks
 };

@@ -36,9 +36,8 @@ std::string WhyKilled(const RankEnd& end, const Pulse& pulse) {
 
 std::string HintOfKill(const RankEnd& end) {
   if (end.out_of_memory) {
-    return "lower train.micro_batch_size or data.sequence_len, share the model out (parallel.zero), or run "
-           "fewer "
-           "ranks on the host";
+    return "lower train.micro_batch_size or data.sequence_len, share the model out (parallel.zero), or "
+           "run fewer ranks on the host";
   }
   const bool killed = WIFSIGNALED(end.wait_status) && WTERMSIG(end.wait_status) == SIGKILL;
   return killed ? "the system does so where memory runs out: `dmesg` would say it" : "";
@@ -93,8 +92,12 @@ absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::strin
   }
   if (const std::optional<absl::Status> error = ReportedError(end)) {
     std::optional<ErrorDetail> reported = DetailOf(*error);
-    if (!reported || !MayPass(*error)) return *error;
-    reported->message += ItWas(pulse);
+    if (!reported) return *error;
+    if (MayPass(*error)) reported->message += ItWas(pulse);
+    // Each host has files of its own, which are named as scp does; but all have the same recipe.
+    const bool of_files = ExitCodeOf(*error) == static_cast<int>(ExitCode::kData);
+    if (of_files && !end.host.empty() && !reported->file.empty())
+      reported->file = StrCat(end.host, ":", reported->file);
     return UserError(static_cast<ExitCode>(ExitCodeOf(*error)), *std::move(reported));
   }
   if (end.stood_still) {

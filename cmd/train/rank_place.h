@@ -36,6 +36,8 @@ class RankObserver {
   // What a rank shows: once a second, and before its end.
   virtual void OnPulse(int rank, const Pulse& pulse) = 0;
   virtual void OnLost(const std::string& host, const std::string& why) = 0;
+  // Where the ranks meet a connection from this address was refused: once for each.
+  virtual void OnStranger(const std::string& address) = 0;
 };
 
 class RankPlace {

@@ -37,6 +37,7 @@
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/rank_process.h"
+#include "parallel/launch/slurm/task_watch.h"
 
 namespace ftune {
 namespace {
@@ -44,6 +45,11 @@ namespace {
 constexpr int kMostRanksShown = 64;
 
 bool Leads(const RankStart& start) { return !start.environment || start.environment->rank == 0; }
+
+RunPaths PathsOf(const TrainOptions& options, const std::string& output_dir) {
+  const std::string& mirror = options.orders.folder;
+  return mirror.empty() ? RunPaths(output_dir) : RunPaths(mirror, output_dir);
+}
 
 Verbosity VerbosityOf(const Invocation& invocation, const RankStart& start) {
   return Leads(start) ? invocation.verbosity() : Verbosity::kQuiet;
@@ -121,7 +127,7 @@ RankRun::RankRun(const TrainOptions& options, const Invocation& invocation, cons
       loaded_(std::move(loaded)),
       progress_(stderr, VerbosityOf(invocation, start), start.style),
       hub_(HubProgress(VerbosityOf(invocation, start))),
-      paths_(*loaded_.recipe.output_dir) {}
+      paths_(PathsOf(options_, *loaded_.recipe.output_dir)) {}
 
 absl::StatusOr<CommandResult> RankRun::Run() {
   absl::StatusOr<CommandResult> result = RunGuarded([this] { return RunRecipe(); }, start_.Name());
@@ -184,6 +190,7 @@ absl::Status RankRun::JoinMesh() {
   const auto seconds = [](double value) { return absl::Seconds(value); };
   World world{.communicator = MakeSingleCommunicator(), .host_of_rank = {0}};
   if (start_.environment) {
+    const TaskWatch watch(start_.slurm, *start_.environment);
     FTUNE_ASSIGN_OR_RETURN(world, JoinWorld({.environment = *start_.environment,
                                              .start_timeout = seconds(launch.start_timeout),
                                              .heartbeat_timeout = seconds(launch.heartbeat_timeout),
@@ -504,17 +511,20 @@ absl::StatusOr<CommandResult> RankRun::Train() {
   }
   const std::string useless = RunCheckpoints::WarnOfKeepEvery(recipe().checkpoint, data_->steps());
   if (!useless.empty()) progress_.Say(useless);
-  RunCheckpoints checkpoints(
-      *saver_, shards(),
-      RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths().save_request()), *stop_,
-      log_.get(), progress_);
+  RunCheckpoints checkpoints(*saver_, shards(),
+                             RunCheckpoints::OptionsOf(recipe().checkpoint, data_->steps(), paths()), *stop_,
+                             log_.get(), progress_);
   options.checkpoints = &checkpoints;
   Trainer trainer(*backend_, Stream(), *model_.model, *optimizer_, *batches, data_->evaluation(), options,
                   observer, &shards(), pipeline_.get());
   if (!trainer.why_barrier().empty()) progress_.Say(trainer.why_barrier());
   pulse_->set_total_steps(data_->steps().total);
-  FTUNE_ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run([this] { return Stops(); }));
-  const TimeScope time = Phase("save");
+  TrainSummary summary;
+  {
+    const TimeScope time = Phase("train");
+    FTUNE_ASSIGN_OR_RETURN(summary, trainer.Run([this] { return Stops(); }));
+  }
+  const TimeScope time = Phase(kSavePhase);
   // A large model takes longer to write than a step may.
   SetTimeout(recipe().launch.start_timeout);
   const absl::Status kept = checkpoints.SaveLast(summary.state);
@@ -602,7 +612,7 @@ absl::StatusOr<std::vector<PromptAnswer>> RankRun::Answer() {
 
 absl::Status RankRun::SaveBest(int64_t step) {
   // A large model takes longer to write than a step may.
-  const TimeScope time = Phase("save");
+  const TimeScope time = Phase(kSavePhase);
   const double before = timeout_;
   SetTimeout(recipe().launch.start_timeout);
   FTUNE_RETURN_IF_ERROR(results_->Save(step));
@@ -650,7 +660,7 @@ absl::StatusOr<CommandResult> RankRun::TestLearningRates() {
   if (stop_->received() != 0) {
     progress_.Say("stopped: the test was not finished, so nothing is suggested");
     constexpr int kStopped = static_cast<int>(ExitCode::kPreempted);
-    return CommandResult{.json = {{"run", paths().folder.string()}, {"exit", kStopped}}, .exit = kStopped};
+    return CommandResult{.json = {{"run", paths().shown.string()}, {"exit", kStopped}}, .exit = kStopped};
   }
   // At some rate the loss is no longer a number: the test ends there, as at any divergence.
   if (!summary.ok() && ExitCodeOf(summary.status()) != static_cast<int>(ExitCode::kNotFinite))

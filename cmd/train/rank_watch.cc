@@ -91,6 +91,10 @@ void RankWatch::OnLost(const std::string& host, const std::string& why) {
   output_.Show(StrCat("host ", host, " is lost: ", why));
 }
 
+void RankWatch::OnStranger(const std::string& address) {
+  output_.Show(StrCat("a connection from ", address, " that does not know the run's token was refused"));
+}
+
 void RankWatch::Say(int rank, pid_t pid, std::string_view what) {
   const std::string host = place_.HostOf(rank);
   const std::string text =

@@ -41,6 +41,7 @@ class RankWatch final : public RankObserver {
   void OnContinued(int rank, pid_t pid) override;
   void OnPulse(int rank, const Pulse& pulse) override;
   void OnLost(const std::string& host, const std::string& why) override;
+  void OnStranger(const std::string& address) override;
 
   // What each rank showed last.
   const std::vector<Pulse>& pulses() const { return pulses_; }

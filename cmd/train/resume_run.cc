@@ -108,14 +108,17 @@ absl::StatusOr<OpenedRecipe> Open(const TrainOptions& options, const std::vector
     return ResolveHere(loaded, launched, environment);
   };
   OpenedRecipe opened;
-  RunPaths paths(options.run);
+  const std::string& mirror = options.orders.folder;
+  RunPaths paths(mirror.empty() ? options.run : mirror);
   if (options.run.empty()) {
     if (options.orders.recipe_on_input) {
       FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipeText(ReadStandardInput(), options.recipe, overrides));
     } else {
       FTUNE_ASSIGN_OR_RETURN(opened.loaded, LoadRecipe(options.recipe, overrides));
     }
-    paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
+    if (mirror.empty()) {
+      paths = RunPaths(opened.loaded.recipe.output_dir.value_or(DefaultOutput(opened.loaded.file)));
+    }
     if (!options.resume_if_begun || !HasRun(paths)) {
       if (options.hosts) FTUNE_RETURN_IF_ERROR(FitToMesh(opened.loaded, find_environment));
       FTUNE_RETURN_IF_ERROR(resolve(opened.loaded));

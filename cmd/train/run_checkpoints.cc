@@ -21,11 +21,11 @@ constexpr double kByTheClock = 15 * 60;  // seconds
 }  // namespace
 
 RunCheckpoints::Options RunCheckpoints::OptionsOf(const CheckpointSection& checkpoint, const RunLength& steps,
-                                                  const std::filesystem::path& request) {
+                                                  const RunPaths& paths) {
   Options options = {.every = checkpoint.save_steps,
                      .best = checkpoint.keep_best,
                      .skips = checkpoint.when_busy == WhenBusy::kSkip,
-                     .request = request};
+                     .paths = paths};
   if (checkpoint.saves_per_epoch && steps.epoch) {
     const double every = static_cast<double>(*steps.epoch) / *checkpoint.saves_per_epoch;
     options.every = std::max<int64_t>(1, std::llround(every));
@@ -36,7 +36,7 @@ RunCheckpoints::Options RunCheckpoints::OptionsOf(const CheckpointSection& check
 std::string RunCheckpoints::WarnOfKeepEvery(const CheckpointSection& checkpoint, const RunLength& steps) {
   if (!checkpoint.keep_every) return "";
   const int64_t kept = *checkpoint.keep_every;
-  const std::optional<int64_t> every = OptionsOf(checkpoint, steps, {}).every;
+  const std::optional<int64_t> every = OptionsOf(checkpoint, steps, RunPaths("")).every;
   const std::string start = StrCat("warning: checkpoint.keep_every is ", kept);
   if (!every) {
     return StrCat(start, ", but checkpoints are saved by the clock, seldom at a multiple of that: set ",
@@ -60,10 +60,10 @@ RunCheckpoints::RunCheckpoints(CheckpointSaver& saver, ModelShards& shards, Opti
 
 bool RunCheckpoints::AskedFor() {
   bool asked = signals_.TakeSave();
-  if (leads() && Exists(options_.request)) {
+  if (leads() && Exists(options_.paths.save_request())) {
     std::error_code error;
     // What cannot be removed would ask again at each step.
-    asked = std::filesystem::remove(options_.request, error) || asked;
+    asked = std::filesystem::remove(options_.paths.save_request(), error) || asked;
   }
   return asked;
 }
@@ -108,12 +108,13 @@ absl::Status RunCheckpoints::SaveLast(const TrainerState& state) {
   if (saved_ == state.position.step) return absl::OkStatus();
   FTUNE_RETURN_IF_ERROR(Begin(state));
   saver_.Wait();
-  return WithRoomHint(Report(), options_.request.parent_path());
+  return WithRoomHint(Report(), options_.paths.folder);
 }
 
 absl::Status RunCheckpoints::Report() {
   absl::Status first;
-  for (const SaveReport& report : saver_.TakeReports()) {
+  for (SaveReport& report : saver_.TakeReports()) {
+    report.folder = options_.paths.Shown(report.folder);
     if (log_ != nullptr) log_->Checkpoint(report);
     if (report.status.ok()) {
       saved_ = report.step;

@@ -10,6 +10,7 @@
 #include "cmd/recipe/recipe.h"
 #include "cmd/report/progress.h"
 #include "cmd/report/run_log.h"
+#include "cmd/run_folder.h"
 #include "cmd/run_options.h"
 #include "cmd/stop_signal.h"
 #include "engine/checkpoint/checkpoint_saver.h"
@@ -21,15 +22,15 @@ namespace ftune {
 class RunCheckpoints final : public TrainCheckpoints {
  public:
   struct Options {
-    std::optional<int64_t> every;   // steps; none: by the clock of the rank that leads
-    bool best = false;              // also at evaluations that are the best so far
-    bool skips = false;             // what is due while a save is under way
-    std::filesystem::path request;  // a file that asks for a save, and is then removed
+    std::optional<int64_t> every;  // steps; none: by the clock of the rank that leads
+    bool best = false;             // also at evaluations that are the best so far
+    bool skips = false;            // what is due while a save is under way
+    RunPaths paths{""};            // save_request asks for a save, and is then removed
   };
   // What to warn of: checkpoint.keep_every would keep none, as none is saved at such a step. Else empty.
   static std::string WarnOfKeepEvery(const CheckpointSection& checkpoint, const RunLength& steps);
   static Options OptionsOf(const CheckpointSection& checkpoint, const RunLength& steps,
-                           const std::filesystem::path& request);
+                           const RunPaths& paths);
 
   // All outlive it. `log` is that of the rank that leads, null on others.
   RunCheckpoints(CheckpointSaver& saver, ModelShards& shards, Options options, StopSignal& signals,

@@ -1,5 +1,6 @@
 #include "cmd/train/run_hosts.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 #include "base/hub/repo.h"
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
+#include "cmd/train/rank_ends.h"
+#include "cmd/train/run_mirror.h"
 #include "parallel/launch/agent_command.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/random_token.h"
@@ -106,6 +109,7 @@ class Watch final : public AgentsObserver {
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
   void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
+  void OnStranger(const std::string& address) override { observer_.OnStranger(address); }
 
  private:
   RankOutput& output_;
@@ -174,9 +178,10 @@ void RunHosts::LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& 
   for (const int host : slow_) {
     const auto place = std::find(usable.begin(), usable.end(), host);
     if (place == usable.end()) continue;
-    if (local_[host] || std::ssize(usable) <= needed) {
-      progress.Say(StrCat("host ", agents_->name(host), " is slow, but ",
-                          local_[host] ? "the run's folder is there" : "without it too few are left"));
+    if (agents_.is_here(host) || std::ssize(usable) <= needed) {
+      progress.Say(
+          StrCat("host ", agents_->name(host), " is slow, but ",
+                 agents_.is_here(host) ? "the run's folder is there" : "without it too few are left"));
       continue;
     }
     progress.Say(StrCat("host ", agents_->name(host), " is slow, and the run does without it"));
@@ -260,7 +265,8 @@ void RunHosts::LookForMissing() {
   look_.emplace(*std::move(look));
 }
 
-absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
+absl::Status RunHosts::FindFolder(const RunPaths& paths) {
+  mirrored_.reset();
   if (first_is_here()) return absl::OkStatus();
   const fs::path probe = paths.folder / StrCat(".probe-", RandomToken());
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(probe, ""));
@@ -272,13 +278,12 @@ absl::Status RunHosts::CheckSeesFolder(const RunPaths& paths) {
   std::error_code ignored;
   fs::remove(probe, ignored);
   FTUNE_RETURN_IF_ERROR(answer.status());
-  if (answer->value("sees_probe", false)) return absl::OkStatus();
-  return UsageError({.file = paths.folder.string(),
-                     .key = "output_dir",
-                     .message = StrCat("host ", agents_->name(chosen_.front()),
-                                       ", where the first rank is, does not have this folder"),
-                     .expected = "a folder on a disk that the two share",
-                     .hint = "or call ftune on one of the hosts: the first rank is where it is called"});
+  if (!answer->value("sees_probe", false)) mirrored_ = paths;
+  return absl::OkStatus();
+}
+
+absl::Status RunHosts::CollectFolder() {
+  return mirrored_ ? RunMirror(*agents_, chosen_.front(), *mirrored_).Collect() : absl::OkStatus();
 }
 
 absl::Status RunHosts::Reconnect(Progress& progress) {
@@ -328,8 +333,10 @@ absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::s
   return why;
 }
 
-HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at) const {
-  HostRanks ranks = {.host = host};
+HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates at,
+                            const std::string& mirror) const {
+  const bool mirrors = host == chosen_.front() && !mirror.empty();
+  HostRanks ranks = {.host = host, .mirrors = mirrors};
   at.local_ranks = slots_[host].slots;
   const int64_t threads = order.threads_given
                               ? *loaded_.recipe.launch.threads
@@ -343,6 +350,7 @@ HostRanks RunHosts::RanksOn(int host, const AttemptOrder& order, RankCoordinates
     ranks.ranks.push_back(at.rank);
     std::vector<std::string> arguments = ArgumentsOf(order, threads);
     if (host != chosen_.front() && order.goes_on) arguments.push_back("--recipe-of-first");
+    if (mirrors) arguments.push_back(StrCat("--run-folder=", mirror));
     ranks.arguments.push_back(std::move(arguments));
     std::vector<std::string> environment = EnvironmentOf(at);
     environment.insert(environment.end(), forwarded.begin(), forwarded.end());
@@ -355,10 +363,29 @@ absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, Ta
                                                    RankOutput& output, RankObserver& observer) {
   const std::string prefix = StrCat(RandomToken(), "/");
   FTUNE_ASSIGN_OR_RETURN(const auto stores, OfferStore(prefix));
+  std::optional<RunMirror> mirror;
+  if (mirrored_) {
+    mirror.emplace(*agents_, chosen_.front(), *mirrored_);
+    FTUNE_RETURN_IF_ERROR(mirror->Prepare(order.goes_on));
+  }
   std::vector<HostRanks> ranks;
-  for (const int host : chosen_) ranks.push_back(RanksOn(host, order, stores.at(host)));
-  Watch watch(output, observer, [this] { LookForMissing(); });
-  return agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch);
+  for (const int host : chosen_) {
+    ranks.push_back(RanksOn(host, order, stores.at(host), mirror ? mirror->folder() : ""));
+  }
+  Watch watch(output, observer, [&] {
+    LookForMissing();
+    if (mirror) mirror->OnTick(output);
+  });
+  FTUNE_ASSIGN_OR_RETURN(std::vector<RankEnd> ends,
+                         agents_->Run(ranks, order.folder, order.input, order.supervisor, signals, watch));
+  const bool all_well = std::all_of(ends.begin(), ends.end(), EndedWell);
+  if (mirror && all_well) {
+    FTUNE_RETURN_IF_ERROR(mirror->Finish());
+    const bool done = std::all_of(ends.begin(), ends.end(),
+                                  [](const RankEnd& end) { return WEXITSTATUS(end.wait_status) == 0; });
+    if (done) mirror->Leave();
+  }
+  return ends;
 }
 
 }  // namespace ftune

@@ -48,8 +48,11 @@ class RunHosts final : public RankPlace {
   bool complete() const { return chosen_.size() == slots_.size(); }
   // Whether the last ranks were told to save and end, since a host is back.
   bool grows() const { return grows_; }
-  // The first rank writes to the run's folder, so its host must have this one's.
-  absl::Status CheckSeesFolder(const RunPaths& paths);
+  // The first rank writes to the run's folder: where its host does not have this one's, that is kept equal to
+  // a mirror there.
+  absl::Status FindFolder(const RunPaths& paths);
+  // Of a run that goes on: takes from that mirror what has not come here.
+  absl::Status CollectFolder();
   bool first_is_here() const { return agents_.is_here(chosen_.front()); }
 
  private:
@@ -64,7 +67,9 @@ class RunHosts final : public RankPlace {
   void LookForMissing();
   // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
   absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
-  HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store) const;
+  // `mirror`: where the first host has the run's folder, if that is not the same; else empty.
+  HostRanks RanksOn(int host, const AttemptOrder& order, RankCoordinates store,
+                    const std::string& mirror) const;
   std::vector<int> missing() const;  // that may come back
 
   const LoadedRecipe& loaded_;
@@ -74,6 +79,7 @@ class RunHosts final : public RankPlace {
   std::vector<int> host_of_rank_;  // of those
   std::set<int> unusable_;         // though they can be reached
   std::set<int> slow_;
+  std::optional<RunPaths> mirrored_;  // the run's folder, where the first host does not have it
   bool grows_ = false;
   absl::Duration last_look_;
   int looked_at_ = -1;                  // last, of those that are missing

@@ -42,8 +42,8 @@ absl::Status RunResults::RemoveAfter(int64_t step) {
   const int64_t later = *std::exchange(step_, std::nullopt);
   if (!leads()) return absl::OkStatus();
   FTUNE_RETURN_IF_ERROR(RemoveFolder(folder()));
-  of_.progress.Say(
-      StrCat("the result of step ", later, " is of what came after, and is removed: ", folder().string()));
+  of_.progress.Say(StrCat("the result of step ", later,
+                          " is of what came after, and is removed: ", shown_folder().string()));
   return absl::OkStatus();
 }
 
@@ -52,7 +52,7 @@ absl::Status RunResults::Save(int64_t step) {
       SaveResult(of_.backend, of_.model, ToDType(*of_.recipe.precision.weights), of_.paths);
   if (!saved.ok()) return WithRoomHint(saved.status(), of_.paths.folder);
   step_ = step;
-  if (log_ != nullptr) log_->Save(step, *saved);
+  if (log_ != nullptr) log_->Save(step, of_.paths.Shown(*saved));
   return absl::OkStatus();
 }
 
@@ -84,8 +84,8 @@ CommandResult RunResults::ResultOf(const TrainSummary& summary) const {
   if (!leads()) return CommandResult{.exit = exit};
   const auto number = [](const std::optional<double>& x) { return x ? nlohmann::ordered_json(*x) : nullptr; };
   const std::filesystem::path left =
-      summary.stopped ? of_.paths.checkpoints() / CheckpointName(summary.steps()) : folder();
-  return CommandResult{.json = {{"run", of_.paths.folder.string()},
+      of_.paths.Shown(summary.stopped ? of_.paths.checkpoints() / CheckpointName(summary.steps()) : folder());
+  return CommandResult{.json = {{"run", of_.paths.shown.string()},
                                 {"steps", summary.steps()},
                                 {"loss", number(summary.state.loss)},
                                 {"eval_loss", number(summary.state.eval_loss)},
@@ -108,7 +108,7 @@ CommandResult RunResults::NothingLeft(const TrainerState& state, RunEnd end) {
                             " steps are done; to go on, raise ",
                             by_steps ? "train.max_steps" : "train.max_steps or train.num_epochs"));
   }
-  of_.progress.Say(StrCat("done: ", folder().string()));
+  of_.progress.Say(StrCat("done: ", shown_folder().string()));
   return ResultOf(summary);
 }
 
@@ -143,13 +143,13 @@ void RunResults::SayEnd(const TrainSummary& summary, int signal) {
   }
   if (keeps_best() && summary.state.best_loss && step_) SayBest(summary);
   if (!summary.stopped) {
-    of_.progress.Say(StrCat("done: ", folder().string()));
+    of_.progress.Say(StrCat("done: ", shown_folder().string()));
     return;
   }
   of_.progress.Say(
       absl::StrFormat("stopped by %s after step %d of %d\nto go on: ftune resume %s",
                       signal == 0 ? "checkpoint.stop_after" : StrCat("SIG", sigabbrev_np(signal)),
-                      summary.steps(), total, of_.paths.folder.string()));
+                      summary.steps(), total, of_.paths.shown.string()));
 }
 
 }  // namespace ftune

@@ -45,6 +45,7 @@ class RunResults {
   // With early stopping the weights of the best evaluation are the result, so they are saved as they come.
   bool keeps_best() const { return of_.recipe.train.early_stopping_patience.has_value(); }
   std::filesystem::path folder() const;
+  std::filesystem::path shown_folder() const { return of_.paths.Shown(folder()); }
 
   // Finds the result that an earlier attempt has left.
   absl::Status Find();

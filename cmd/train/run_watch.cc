@@ -102,6 +102,7 @@ void RunWatch::BeginAttempt(int attempt, std::vector<HostStatus> hosts, std::vec
   status_.attempt = attempt;
   status_.hosts = std::move(hosts);
   status_.ranks = std::move(ranks);
+  ranks_run_ = true;
   urgent_ = true;
   wake_.notify_all();
 }
@@ -150,9 +151,14 @@ void RunWatch::OnLost(const std::string& host, const std::string& why) {
 
 void RunWatch::EndRanks() {
   const std::lock_guard lock(mutex_);
+  MarkEnded();
+}
+
+void RunWatch::MarkEnded() {
   for (RankStatus& rank : status_.ranks) {
     if (rank.state != RankState::kLost) rank.state = RankState::kEnded;
   }
+  ranks_run_ = false;
   Changed();
 }
 
@@ -175,6 +181,7 @@ bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
   if (thread_.get_id() != std::this_thread::get_id()) thread_.join();
   const std::lock_guard lock(mutex_);
   Refresh();
+  MarkEnded();
   status_.state = state;
   status_.exit = exit;
   status_.error = std::move(error);
@@ -216,8 +223,7 @@ void RunWatch::Refresh() {
   if (!log_->Take()) return;
   changed_ = true;
   status_.figures = log_->figures();
-  const bool waits = status_.state == RunState::kStarting || status_.state == RunState::kRestarting;
-  if (!waits || log_->begun_attempt() != status_.attempt) return;
+  if (!ranks_run_ || status_.state == RunState::kRunning || log_->begun_attempt() != status_.attempt) return;
   status_.state = RunState::kRunning;
   urgent_ = true;
 }

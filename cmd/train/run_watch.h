@@ -80,6 +80,7 @@ class RunWatch {
   bool Finish(RunState state, int exit, std::optional<RunError> error);
   // Of `mutex_`'s holder.
   void Changed() { changed_ = true; }
+  void MarkEnded();
   void Write();
   RankStatus* Find(int rank);
 
@@ -92,6 +93,7 @@ class RunWatch {
   std::condition_variable wake_;
   RunStatus status_;
   std::optional<TrainingLog> log_;
+  bool ranks_run_ = false;  // those of status_.attempt
   bool begun_ = false;
   bool ended_ = false;
   bool changed_ = false;  // since it was written

@@ -23,6 +23,7 @@
 #include "cmd/train/train_data.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/slurm/step_rank.h"
+#include "parallel/launch/slurm/step_tasks.h"
 
 namespace ftune {
 namespace {
@@ -167,6 +168,7 @@ void AddRankOrders(CLI::App& command, RankOrders& orders) {
   command.add_option("--resume-from", orders.resume)->group("");
   command.add_flag("--recipe-on-input", orders.recipe_on_input)->group("");
   command.add_flag("--recipe-of-first", orders.recipe_of_first)->group("");
+  command.add_option("--run-folder", orders.folder)->group("");
 }
 
 }  // namespace ftune

@@ -77,7 +77,6 @@ absl::StatusOr<CommandResult> SupervisedRun::RunInFolder() {
     const absl::Status prepared = PrepareData(*model_plan);
     if (!prepared.ok()) return loaded_.Placed(prepared);
   }
-  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CheckSeesFolder(paths_));
   return RunAttempts();
 }
 
@@ -106,16 +105,17 @@ absl::Status SupervisedRun::FitToHosts() {
 }
 
 absl::Status SupervisedRun::TakeFolder() {
-  if (options_.resume) {
-    FTUNE_ASSIGN_OR_RETURN(TakenRun taken, TakeRun(loaded_, options_, progress_));
-    options_.resume = std::move(taken.point);
-    folder_.emplace(std::move(taken.folder));
-  } else {
-    FTUNE_ASSIGN_OR_RETURN(RunFolder created,
-                           RunFolder::Create(paths_.folder, options_.force, options_.least_attempt));
-    folder_.emplace(std::move(created));
-  }
+  FTUNE_ASSIGN_OR_RETURN(RunFolder folder,
+                         options_.resume
+                             ? RunFolder::Continue(paths_.folder, options_.least_attempt)
+                             : RunFolder::Create(paths_.folder, options_.force, options_.least_attempt));
+  folder_.emplace(std::move(folder));
   attempt_ = folder_->attempt();
+  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->FindFolder(paths_));
+  if (options_.resume) {
+    if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(run_hosts_->CollectFolder());
+    FTUNE_ASSIGN_OR_RETURN(options_.resume, ChoosePoint(*folder_, loaded_, options_.step, progress_));
+  }
   if (!options_.verify) watch_.Begin(attempt_, /*goes_on=*/options_.resume.has_value());
   return absl::OkStatus();
 }
@@ -209,7 +209,7 @@ absl::Status SupervisedRun::FindHostsAgain() {
     const absl::Status found = run_hosts_->Reconnect(progress_);
     if (found.ok()) {
       watch_.SetState(RunState::kRestarting);
-      return run_hosts_->CheckSeesFolder(paths_);
+      return run_hosts_->FindFolder(paths_);
     }
     if (MonotonicNow() + wait >= until || !MayPass(found)) return found;
     watch_.SetState(RunState::kWaitingForHosts);
@@ -221,7 +221,10 @@ absl::Status SupervisedRun::FindHostsAgain() {
 
 absl::Status SupervisedRun::PrepareRestart(const std::string& cause, int64_t failed_step) {
   watch_.SetState(RunState::kRestarting);
-  if (run_hosts_ != nullptr) FTUNE_RETURN_IF_ERROR(FindHostsAgain());
+  if (run_hosts_ != nullptr) {
+    FTUNE_RETURN_IF_ERROR(FindHostsAgain());
+    if (HasBegun()) FTUNE_RETURN_IF_ERROR(run_hosts_->CollectFolder());
+  }
   FTUNE_RETURN_IF_ERROR(folder_->BeginAttempt());
   attempt_ = folder_->attempt();
   progress_.Say(StrCat("attempt ", attempt_, ": ", cause));
@@ -299,15 +302,20 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
                          RankOutput::Create(order.logs, screen, isatty(STDERR_FILENO) != 0));
   ShowRanks();
   RankWatch watch(order, *place_, verbosity_, output, watch_, WatchOptions());
-  FTUNE_ASSIGN_OR_RETURN(const std::vector<RankEnd> ends, place_->Run(order, *signals_, output, watch));
+  const absl::StatusOr<std::vector<RankEnd>> ends = place_->Run(order, *signals_, output, watch);
   watch_.EndRanks();
   output.TakeRest();
+  // Of hosts: one may be lost before its ranks run, or when they have ended.
+  if (!ends.ok()) {
+    if (run_hosts_ == nullptr) return ends.status();
+    return FailedBy(ends.status());
+  }
   if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
     for (int rank = 0; rank < place_->ranks(); ++rank) {
       if (watch.IsSlow(rank)) run_hosts_->StandBack(rank);
     }
   }
-  return OutcomeOf(ends, output, watch);
+  return OutcomeOf(*ends, output, watch);
 }
 
 RankWatch::Options SupervisedRun::WatchOptions() {

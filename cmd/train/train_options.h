@@ -32,6 +32,7 @@ struct RankOrders {
   std::optional<int64_t> resume;     // a run goes on, from this step
   bool recipe_on_input = false;      // the recipe comes over standard input, and has its name alone
   bool recipe_of_first = false;      // it is that of rank 0, on another host
+  std::string folder;                // instead of output_dir, whose mirror it is; empty: that itself
 };
 
 struct TrainOptions {

@@ -44,7 +44,8 @@ std::string_view NameOf(State state) {
 }
 
 // The fields of each struct, for writing and for reading: `visit` is called with the name and the member of
-// each.
+// each. Inline: the fields of a member that may not be there, among those of its owner; with the name of one
+// that is always there with it.
 
 template <class Visit>
 void Fields(Visit& visit, SavedPoint& point) {
@@ -95,7 +96,7 @@ void Fields(Visit& visit, RankStatus& rank) {
   visit("host", rank.host);
   visit("pid", rank.pid);
   visit("state", rank.state);
-  visit("pulse", rank.pulse);
+  visit.Inline("phase", rank.pulse);
 }
 
 template <class Visit>
@@ -159,6 +160,11 @@ class Writer {
     object_[name] = Encode(value);
   }
 
+  template <class T>
+  void Inline(const char* /*name*/, std::optional<T>& value) {
+    if (value) Fields(*this, *value);
+  }
+
  private:
   template <class T>
   static Json Encode(T& value) {
@@ -198,6 +204,11 @@ class Reader {
   void operator()(const char* name, T& value) {
     const auto found = object_.find(name);
     if (found != object_.end() && !found->second.is_null()) Decode(found->second, value);
+  }
+
+  template <class T>
+  void Inline(const char* name, std::optional<T>& value) {
+    if (object_.find(name) != object_.end()) Fields(*this, value.emplace());
   }
 
  private:

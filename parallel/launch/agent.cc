@@ -29,6 +29,8 @@
 #include "parallel/launch/host_identity.h"
 #include "parallel/launch/join_world.h"
 #include "parallel/launch/link_probe.h"
+#include "parallel/launch/mirror/host_mirror.h"
+#include "parallel/launch/mirror/mirror_messages.h"
 #include "parallel/launch/program_hash.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/tcp_store.h"
@@ -44,6 +46,7 @@ using Json = nlohmann::json;
 constexpr char kLoopback[] = "127.0.0.1";
 constexpr absl::Duration kReachTimeout = absl::Seconds(10);
 constexpr absl::Duration kLastWords = absl::Seconds(5);
+constexpr int kLookMilliseconds = 50;  // between looks whether all has been sent
 
 absl::StatusOr<Network*> LoadTls() { return LoadNetwork("encrypted connections", "leave launch.tls out"); }
 
@@ -128,6 +131,7 @@ class Agent final : public SupervisorObserver {
   }
   void OnEnd(const RankEnd& end) override;
   bool HaveMet() override { return have_met_; }
+  int wakes() const override { return links_.event_descriptor(); }
 
  private:
   void Tell(const char* kind, int rank, pid_t pid) {
@@ -150,9 +154,15 @@ class Agent final : public SupervisorObserver {
   absl::StatusOr<Json> Listen(const Json& facts);
   static absl::StatusOr<Json> Measure(const Json& facts);
   absl::StatusOr<Json> Start(const Frame& frame);
+  absl::StatusOr<Json> OpenMirror(const Json& facts);
+  absl::StatusOr<Json> CollectMirror(const Json& facts);
+  absl::StatusOr<Json> LeaveMirror();
   absl::StatusOr<Json> AnswerTo(const Frame& question);
   absl::Status RunRanks();
+  // What the ranks have left goes to the launcher, as long as that is there.
+  absl::Status FinishMirror();
   void LookWhetherAllHaveMet();
+  void TellStrangers();
 
   AgentOptions options_;
   TakenSignals* signals_ = nullptr;
@@ -171,6 +181,7 @@ class Agent final : public SupervisorObserver {
   std::string input_;
   bool ordered_ = false;
   std::vector<Output> outputs_;
+  std::unique_ptr<HostMirror> mirror_;
   Supervisor* supervisor_ = nullptr;  // while ranks run
 };
 
@@ -246,8 +257,31 @@ absl::StatusOr<Json> Agent::Measure(const Json& facts) {
               {"received", speed.received_per_second}};
 }
 
+absl::StatusOr<Json> Agent::OpenMirror(const Json& facts) {
+  mirror_.reset();  // of an earlier attempt
+  FTUNE_ASSIGN_OR_RETURN(mirror_, HostMirror::Open(DecodeMirrorOrder(facts), [this](const Frame& frame) {
+                           links_.Send(link_, frame);
+                         }));
+  return mirror_->Facts();
+}
+
+absl::StatusOr<Json> Agent::CollectMirror(const Json& facts) {
+  if (!mirror_) return UserError(ExitCode::kRankFailed, {.message = "there is no mirror to collect from"});
+  mirror_->StartSending(DecodeMirrorInventory(facts.at("inventory")));
+  FTUNE_RETURN_IF_ERROR(FinishMirror());
+  return Json::object();
+}
+
+absl::StatusOr<Json> Agent::LeaveMirror() {
+  if (mirror_) FTUNE_RETURN_IF_ERROR(mirror_->Remove());
+  mirror_.reset();
+  return Json::object();
+}
+
 absl::StatusOr<Json> Agent::Start(const Frame& frame) {
   FTUNE_ASSIGN_OR_RETURN(order_, agent::DecodeStartOrder(frame.facts));
+  if (!order_.mirrors) mirror_.reset();
+  if (mirror_) FTUNE_RETURN_IF_ERROR(mirror_->StartSending());
   input_ = frame.bytes;
   outputs_.clear();
   for (const int rank : order_.ranks) {
@@ -265,8 +299,10 @@ void Agent::Take(const LinkEvent& event) {
     launcher_gone_ = true;
     return;
   }
-  constexpr std::array kQuestions = {agent::kCheck,   agent::kServe,  agent::kReach,  agent::kStart,
-                                     agent::kExamine, agent::kListen, agent::kMeasure};
+  if (mirror_) mirror_->Take(event.frame);
+  constexpr std::array kQuestions = {agent::kCheck,   agent::kServe,  agent::kReach,   agent::kStart,
+                                     agent::kExamine, agent::kListen, agent::kMeasure, agent::kMirror,
+                                     agent::kCollect, agent::kLeave};
   const bool asks = std::any_of(kQuestions.begin(), kQuestions.end(),
                                 [&](const char* kind) { return event.frame.kind == kind; });
   if (asks) Answer(AnswerTo(event.frame));
@@ -281,6 +317,9 @@ absl::StatusOr<Json> Agent::AnswerTo(const Frame& question) {
     if (kind == agent::kExamine) return options_.examine(question.facts);
     if (kind == agent::kListen) return Listen(question.facts);
     if (kind == agent::kMeasure) return Measure(question.facts);
+    if (kind == agent::kMirror) return OpenMirror(question.facts);
+    if (kind == agent::kCollect) return CollectMirror(question.facts);
+    if (kind == agent::kLeave) return LeaveMirror();
     return Start(question);
   } catch (const Json::exception& error) {
     return UserError(ExitCode::kRankFailed,
@@ -289,6 +328,10 @@ absl::StatusOr<Json> Agent::AnswerTo(const Frame& question) {
 }
 
 void Agent::TakeWhileRanksRun(const Frame& frame) {
+  if (mirror_) {
+    mirror_->Take(frame);
+    if (frame.kind == agent::kRequest) mirror_->Request(frame.facts.value("name", std::string()));
+  }
   if (frame.kind == agent::kMet) have_met_ = true;
   if (frame.kind == agent::kEnd) supervisor_->EndAll();
   if (frame.kind == agent::kKill) supervisor_->KillAll();
@@ -308,9 +351,17 @@ void Agent::LookWhetherAllHaveMet() {
   links_.Send(link_, {.kind = agent::kMet});
 }
 
+void Agent::TellStrangers() {
+  if (!store_) return;
+  for (const std::string& address : store_->TakeStrangers()) {
+    links_.Send(link_, {.kind = agent::kStranger, .facts = {{"address", address}}});
+  }
+}
+
 void Agent::OnTick() {
   for (Output& output : outputs_) output.Forward(links_, link_);
   LookWhetherAllHaveMet();
+  TellStrangers();
   TakeEvents();
   while (!events_.empty()) {
     const LinkEvent event = NextEvent();
@@ -350,6 +401,34 @@ absl::Status Agent::RunRanks() {
   return run;
 }
 
+absl::Status Agent::FinishMirror() {
+  mirror_->Finish();
+  while (!launcher_gone_ && !mirror_->finished()) {
+    pollfd wait = {.fd = links_.event_descriptor(), .events = POLLIN};
+    poll(&wait, 1, kLookMilliseconds);
+    TakeEvents();
+    while (!events_.empty()) {
+      const LinkEvent event = NextEvent();
+      launcher_gone_ |= event.kind != LinkEvent::Kind::kFrame;
+      if (launcher_gone_) break;
+      mirror_->Take(event.frame);
+      if (event.frame.kind == agent::kStop) links_.Pause(true);
+      if (event.frame.kind == agent::kContinue) links_.Pause(false);
+      // Somebody does not want to wait for it.
+      if (event.frame.kind == agent::kSignal && event.frame.facts.value("signal", 0) == SIGINT) {
+        mirror_->StopSending();
+        return UserError(ExitCode::kRankFailed,
+                         {.key = StrCat("host ", HostName()),
+                          .message = "interrupted before all that the first rank has written was sent",
+                          .hint = StrCat("it is in ", mirror_->folder().string(), " there")});
+      }
+    }
+  }
+  const absl::Status sent = mirror_->status();
+  mirror_->StopSending();
+  return sent;
+}
+
 int Agent::Serve() {
   links_.Send(link_, {.kind = agent::kHello, .facts = agent::Encode(FactsHere(options_))});
   while (!launcher_gone_) {
@@ -368,8 +447,10 @@ int Agent::Serve() {
       signals_ = nullptr;
     }
     store_.reset();
-    links_.Send(link_, {.kind = agent::kAllEnded,
-                        .facts = run.ok() ? Json::object() : Json{{"error", EncodeStatus(run)}}});
+    Json end = Json::object();
+    if (!run.ok()) end["error"] = EncodeStatus(run);
+    if (mirror_) end.update({{"mirrors", true}, {"mirrored", EncodeStatus(FinishMirror())}});
+    links_.Send(link_, {.kind = agent::kAllEnded, .facts = std::move(end)});
   }
   links_.Flush(kLastWords);
   return 0;

@@ -61,15 +61,25 @@ AgentCommand LocalAgent(const AgentProgram& program) {
   return {.name = "its agent", .words = AgentWords("/proc/self/exe", program)};
 }
 
+std::vector<std::string> SshWords(const std::string& host, const AgentProgram& program,
+                                  const std::vector<std::string>& command) {
+  const absl::Duration interval = std::max(program.heartbeat_timeout / 3, absl::Seconds(1));
+  return {"ssh",
+          "-T",
+          "-oBatchMode=yes",
+          "-oLogLevel=ERROR",
+          StrCat("-oConnectTimeout=", WholeSeconds(program.connect_timeout)),
+          StrCat("-oServerAliveInterval=", WholeSeconds(interval)),
+          "-oServerAliveCountMax=3",
+          "--",
+          host,
+          StrCat("exec ", ShellQuote(command))};
+}
+
 AgentCommand SshAgent(const std::string& host, const AgentProgram& program) {
   // Nothing of the run is among the words that a shell on the other host reads: that comes over standard
   // input.
-  const absl::Duration interval = std::max(program.heartbeat_timeout / 3, absl::Seconds(1));
-  return {.name = "ssh",
-          .words = {"ssh", "-T", "-oBatchMode=yes", "-oLogLevel=ERROR",
-                    StrCat("-oConnectTimeout=", WholeSeconds(program.connect_timeout)),
-                    StrCat("-oServerAliveInterval=", WholeSeconds(interval)), "-oServerAliveCountMax=3", "--",
-                    host, StrCat("exec ", ShellQuote(AgentWords(program.path, program)))}};
+  return {.name = "ssh", .words = SshWords(host, program, AgentWords(program.path, program))};
 }
 
 AgentCommand SrunAgent(const std::string& node, const AgentProgram& program) {

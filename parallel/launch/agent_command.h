@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "parallel/launch/command_connector.h"
@@ -20,6 +21,10 @@ AgentCommand LocalAgent(const AgentProgram& program);
 AgentCommand SshAgent(const std::string& host, const AgentProgram& program);
 // On a node of the Slurm job that this process is of, by srun.
 AgentCommand SrunAgent(const std::string& node, const AgentProgram& program);
+
+// Other commands there, by the same ways.
+std::vector<std::string> SshWords(const std::string& host, const AgentProgram& program,
+                                  const std::vector<std::string>& command);
 
 // Whether a name is this host's: its own, localhost, or one that stands for an address which it has.
 bool IsThisHost(const std::string& name);

@@ -55,6 +55,7 @@ Json Encode(const StartOrder& order) {
                {"ranks", order.ranks},
                {"arguments", order.arguments},
                {"environments", order.environments},
+               {"mirrors", order.mirrors},
                {"good", supervisor.good},
                {"until_term", Seconds(supervisor.until_term)},
                {"until_kill", Seconds(supervisor.until_kill)}};
@@ -72,6 +73,7 @@ absl::StatusOr<StartOrder> DecodeStartOrder(const Json& json) {
             .ranks = json.at("ranks").get<std::vector<int>>(),
             .arguments = json.at("arguments").get<std::vector<std::vector<std::string>>>(),
             .environments = json.at("environments").get<std::vector<std::vector<std::string>>>()};
+        order.mirrors = json.at("mirrors").get<bool>();
         SupervisorOptions& supervisor = order.supervisor;
         supervisor.good = json.at("good").get<std::vector<int>>();
         supervisor.until_term = absl::Seconds(json.at("until_term").get<double>());

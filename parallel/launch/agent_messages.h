@@ -14,19 +14,23 @@
 namespace ftune::agent {
 
 // From the launcher. Questions are answered, in their order, by a frame of kAnswer.
-inline constexpr char kCheck[] = "check";      // paths, folder, probe → missing, no_folder, sees_probe
-inline constexpr char kServe[] = "serve";      // address, prefix, ranks, tls → port, fingerprint
-inline constexpr char kReach[] = "reach";      // address, port, prefix, fingerprint → own_address, port
-inline constexpr char kStart[] = "start";      // StartOrder; its bytes are the ranks' input → nothing
-inline constexpr char kExamine[] = "examine";  // AgentOptions::examine's → what that says
-inline constexpr char kListen[] = "listen";    // token → port, of a LinkProbeServer
-inline constexpr char kMeasure[] = "measure";  // addresses, port, token → round_trip, sent, received
+inline constexpr char kCheck[] = "check";         // paths, folder, probe → missing, no_folder, sees_probe
+inline constexpr char kServe[] = "serve";         // address, prefix, ranks, tls → port, fingerprint
+inline constexpr char kReach[] = "reach";         // address, port, prefix, fingerprint → own_address, port
+inline constexpr char kStart[] = "start";         // StartOrder; its bytes are the ranks' input → nothing
+inline constexpr char kExamine[] = "examine";     // AgentOptions::examine's → what that says
+inline constexpr char kListen[] = "listen";       // token → port, of a LinkProbeServer
+inline constexpr char kMeasure[] = "measure";     // addresses, port, token → round_trip, sent, received
+inline constexpr char kMirror[] = "open mirror";  // MirrorOrder → folder, inventory, continues
+inline constexpr char kCollect[] = "collect";  // inventory of the launcher's; what is newer is sent → nothing
+inline constexpr char kLeave[] = "leave mirror";  // nothing; what is there of it is removed → nothing
 // And what is not answered.
 inline constexpr char kSignal[] = "signal";      // signal, for the ranks
 inline constexpr char kStop[] = "stop";          // the ranks are stopped, until
 inline constexpr char kContinue[] = "continue";  // they go on
 inline constexpr char kEnd[] = "end";            // a rank of another host has failed
 inline constexpr char kKill[] = "kill";          // at once
+inline constexpr char kRequest[] = "request";    // name, of an empty file in the mirror's folder
 inline constexpr char kMet[] = "met";            // all ranks have; also from the agent that serves the store
 
 // From an agent.
@@ -36,6 +40,7 @@ inline constexpr char kStarted[] = "started";      // rank, pid
 inline constexpr char kOutput[] = "output";        // rank; bytes
 inline constexpr char kStopped[] = "stopped";      // rank, pid
 inline constexpr char kContinued[] = "continued";  // rank, pid
+inline constexpr char kStranger[] = "stranger";    // address, which the store has refused
 inline constexpr char kPulse[] = "pulse";          // rank, pulse: a Pulse
 inline constexpr char kEnded[] = "ended";          // a RankEnd
 inline constexpr char kAllEnded[] = "all ended";   // no rank is left on the host; or: error
@@ -59,6 +64,7 @@ struct StartOrder {
   std::vector<int> ranks;                                         // their global numbers
   std::vector<std::vector<std::string>> arguments, environments;  // of each, as RankCommand's
   SupervisorOptions supervisor;
+  bool mirrors = false;  // the mirror is kept equal while they run
 };
 
 nlohmann::json Encode(const HostFacts& facts);

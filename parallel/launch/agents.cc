@@ -11,6 +11,7 @@
 #include "base/monotonic_clock.h"
 #include "base/strings.h"
 #include "parallel/comm/status_text.h"
+#include "parallel/launch/mirror/mirror_messages.h"
 
 namespace ftune {
 namespace {
@@ -19,6 +20,7 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kForGoodbye = absl::Seconds(5);
+constexpr char kGone[] = "the connection to its agent has ended";
 // Beside what ranks have to end: for a host that is slow, or whose disk is.
 constexpr absl::Duration kForEnds = absl::Seconds(20);
 
@@ -174,22 +176,31 @@ std::vector<HostFailure> Agents::Connect(const std::vector<int>& hosts) {
 }
 
 std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, const char* kind,
-                                              const Json& facts) {
+                                              const Json& facts, std::optional<absl::Duration> timeout) {
+  const absl::Duration patience = timeout.value_or(options_.answer_timeout);
   std::vector<absl::StatusOr<Json>> answers;
   std::set<int> open;
   for (const int host : hosts) {
-    answers.push_back(HostError(hosts_[host].name, StrCat("its agent has not answered within ",
-                                                          absl::FormatDuration(options_.answer_timeout))));
+    answers.push_back(HostError(
+        hosts_[host].name, StrCat("its agent has not answered within ", absl::FormatDuration(patience))));
+    if (hosts_[host].link < 0) {
+      answers.back() = HostError(hosts_[host].name, kGone);
+      continue;
+    }
     open.insert(host);
     links_.Send(hosts_[host].link, {.kind = kind, .facts = facts});
   }
-  const absl::Duration deadline = MonotonicNow() + options_.answer_timeout;
+  const absl::Duration deadline = MonotonicNow() + patience;
   while (!open.empty() && MonotonicNow() < deadline) {
     Await(kTick);
     for (const LinkEvent& event : links_.Take()) {
       const int host = HostOf(event.link);
       const auto place = std::find(hosts.begin(), hosts.end(), host);
-      if (host < 0 || (event.kind == LinkEvent::Kind::kFrame && event.frame.kind != agent::kAnswer)) continue;
+      if (host < 0) continue;
+      if (event.kind == LinkEvent::Kind::kFrame && event.frame.kind != agent::kAnswer) {
+        TakeOfMirror(event.frame);
+        continue;
+      }
       absl::StatusOr<Json> answer = event.frame.facts;
       if (event.kind != LinkEvent::Kind::kFrame) {
         answer = WhyLost(host, event);
@@ -204,19 +215,56 @@ std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, con
   return answers;
 }
 
+std::function<void(const Frame&)> Agents::WayTo(int host) {
+  return [this, link = hosts_[host].link](const Frame& frame) { links_.Send(link, frame); };
+}
+
+bool Agents::TakeOfMirror(const Frame& frame) const {
+  if (frame.kind != mirror::kDo && frame.kind != mirror::kDone) return false;
+  if (take_mirror_) take_mirror_(frame);
+  return true;
+}
+
+absl::Status Agents::Await(const std::function<bool()>& done) {
+  while (!done()) {
+    Await(kTick);
+    for (const LinkEvent& event : links_.Take()) {
+      const int from = HostOf(event.link);
+      if (from < 0) continue;
+      if (event.kind == LinkEvent::Kind::kFrame) {
+        TakeOfMirror(event.frame);
+        continue;
+      }
+      const absl::Status why = WhyLost(from, event);
+      Lose(from);
+      return why;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<RankEnd>> Agents::Run(const std::vector<HostRanks>& ranks,
                                                  const std::string& folder, const std::string& input,
                                                  const SupervisorOptions& options, TakenSignals& signals,
                                                  AgentsObserver& observer) {
   Course course = {.options = &options, .observer = &observer};
   signal_ = 0;
+  mirror_status_ = absl::OkStatus();
+  for (const HostRanks& on : ranks) {
+    if (hosts_[on.host].link < 0) return HostError(hosts_[on.host].name, kGone);
+  }
   for (const HostRanks& on : ranks) {
     course.left[on.host] = std::set<int>(on.ranks.begin(), on.ranks.end());
     const agent::StartOrder order = {.folder = folder,
                                      .ranks = on.ranks,
                                      .arguments = on.arguments,
                                      .environments = on.environments,
-                                     .supervisor = options};
+                                     .supervisor = options,
+                                     .mirrors = on.mirrors};
+    if (on.mirrors) {
+      mirror_status_ =
+          HostError(hosts_[on.host].name, "it is lost before all that the run has written there was here");
+    }
     links_.Send(hosts_[on.host].link, {.kind = agent::kStart, .facts = agent::Encode(order), .bytes = input});
   }
   course_ = &course;
@@ -282,6 +330,7 @@ void Agents::Take(const LinkEvent& event, Course& course) {
 }
 
 void Agents::TakeFrame(int host, const Frame& frame, Course& course) {
+  if (TakeOfMirror(frame)) return;
   const auto left = course.left.find(host);
   if (left == course.left.end()) return;
   const int rank = frame.facts.value("rank", -1);
@@ -291,6 +340,7 @@ void Agents::TakeFrame(int host, const Frame& frame, Course& course) {
   if (frame.kind == agent::kOutput) observer.OnOutput(rank, frame.bytes);
   if (frame.kind == agent::kStopped) observer.OnStopped(rank, pid);
   if (frame.kind == agent::kContinued) observer.OnContinued(rank, pid);
+  if (frame.kind == agent::kStranger) observer.OnStranger(frame.facts.value("address", std::string()));
   if (frame.kind == agent::kPulse) {
     const absl::StatusOr<Pulse> pulse = agent::DecodePulse(frame.facts.value("pulse", Json::object()));
     if (!pulse.ok()) return course.failed.Update(pulse.status());
@@ -312,6 +362,9 @@ void Agents::TakeFrame(int host, const Frame& frame, Course& course) {
     const absl::Status why = DecodeStatus(frame.facts.value("error", std::string()));
     course.failed.Update(HostError(hosts_[host].name, std::string(why.message())));
     EndOthers(host, course);
+  }
+  if (frame.facts.value("mirrors", false)) {
+    mirror_status_ = DecodeStatus(frame.facts.value("mirrored", std::string()));
   }
   course.left.erase(left);
 }
@@ -344,6 +397,8 @@ void Agents::GiveUp(Course& course) {
   if (since < grace + kForEnds) return;
   const std::map<int, std::set<int>> left = course.left;
   for (const auto& [host, ranks] : left) {
+    // What they have left may still be on its way here.
+    if (ranks.empty()) continue;
     Lose(host);
     LoseRanks(host, "its ranks have not ended, though they were killed: they wait for the system", course);
   }

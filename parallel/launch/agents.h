@@ -2,6 +2,7 @@
 // ranks.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,7 @@ struct HostRanks {
   int host = 0;
   std::vector<int> ranks;
   std::vector<std::vector<std::string>> arguments, environments;
+  bool mirrors = false;  // its agent has a mirror of the run's folder
 };
 
 // What somebody wants to hear of ranks on several hosts.
@@ -54,6 +56,8 @@ class AgentsObserver {
   virtual void OnPulse(int rank, const Pulse& pulse) = 0;
   // A host that is lost, with the ranks that it had.
   virtual void OnLost(const std::string& host, const std::string& why) = 0;
+  // The ranks' store has refused a connection from this address.
+  virtual void OnStranger(const std::string& address) = 0;
 };
 
 class Agents {
@@ -74,9 +78,19 @@ class Agents {
   std::vector<HostFailure> Connect(const std::vector<int>& hosts);
   void Disconnect(int host);
 
-  // The same question to each of them, at once; their answers, in the order of `hosts`.
+  // The same question to each of them, at once; their answers, in the order of `hosts`. `timeout`: none, that
+  // of the options.
   std::vector<absl::StatusOr<nlohmann::json>> Ask(const std::vector<int>& hosts, const char* kind,
-                                                  const nlohmann::json& facts);
+                                                  const nlohmann::json& facts,
+                                                  std::optional<absl::Duration> timeout = std::nullopt);
+
+  // What leads to a host, for any thread: dropped when it is lost.
+  std::function<void(const Frame&)> WayTo(int host);
+  // What an agent says of its mirror of the run's folder goes there as it comes, from within the calls below
+  // and above; until it is set to nothing.
+  void ListenToMirror(std::function<void(const Frame&)> take) { take_mirror_ = std::move(take); }
+  // Takes what comes until `done`; an error where a host is lost before.
+  absl::Status Await(const std::function<bool()>& done);
 
   // Runs ranks to their end, of the program's main thread: as Supervisor::Run, on several hosts. `input` is
   // what all ranks read. A host that is lost meanwhile is not connected any more.
@@ -90,6 +104,8 @@ class Agents {
   void EndAll();
   void KillAll();
 
+  // Why an agent's mirror of the run's folder could not be read to its end, when the ranks had ended.
+  const absl::Status& mirror_status() const { return mirror_status_; }
   // The last SIGINT, SIGTERM or SIGHUP that was passed on, or 0.
   int signal() const { return signal_; }
   // How long a rank may still run on a host that was lost: its agent ends it without a launcher.
@@ -114,6 +130,8 @@ class Agents {
 
   int HostOf(int link) const;
   void Await(absl::Duration timeout);
+  // Whether it is of a mirror, and was taken.
+  bool TakeOfMirror(const Frame& frame) const;
   // Events other than what is awaited: of hosts that are lost.
   absl::Status Hello(int host, const Frame& frame);
   absl::Status WhyLost(int host, const LinkEvent& event);
@@ -133,6 +151,8 @@ class Agents {
   FrameLinks links_;
   Course* course_ = nullptr;  // while ranks run
   int signal_ = 0;
+  std::function<void(const Frame&)> take_mirror_;
+  absl::Status mirror_status_;
   std::optional<absl::Duration> lost_are_gone_;  // when, on MonotonicNow's clock
 };
 

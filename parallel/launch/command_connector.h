@@ -20,6 +20,9 @@ class CommandConnector final : public HostConnector {
   // By host.
   explicit CommandConnector(std::vector<AgentCommand> commands) : commands_(std::move(commands)) {}
 
+  // From its next connection on.
+  void set_command(int host, AgentCommand command) { commands_[host] = std::move(command); }
+
   absl::StatusOr<AgentConnection> Connect(int host) override;
   std::string WhyEnded(int host) override;
   void Disconnect(int host) override;

@@ -18,6 +18,7 @@ namespace ftune {
 namespace {
 
 constexpr char kAlive[] = "alive";
+constexpr size_t kWorthErasing = size_t{1} << 20;
 
 void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -38,6 +39,7 @@ struct FrameLinks::Link {
   Descriptor in, out;
   FrameReader reader;
   std::string waiting;  // to be sent
+  size_t written = 0;   // of that
   absl::Duration heard, said;
   bool silent = false;
   bool closing = false;  // when all is sent
@@ -93,7 +95,10 @@ void FrameLinks::Close(int link, bool flush) {
     Link& to = *links_[link];
     if (!to.open) return;
     to.closing = true;
-    if (!flush) to.waiting.clear();
+    if (!flush) {
+      to.waiting.clear();
+      to.written = 0;
+    }
   }
   Notify(wake_);
 }
@@ -135,6 +140,7 @@ void FrameLinks::Drop(Link& link, const std::string& why) {
   link.in = Descriptor();
   link.out = Descriptor();
   link.waiting.clear();
+  link.written = 0;
   const auto number = std::find_if(links_.begin(), links_.end(),
                                    [&](const std::unique_ptr<Link>& other) { return other.get() == &link; });
   Tell({.link = static_cast<int>(number - links_.begin()), .kind = LinkEvent::Kind::kClosed, .why = why});
@@ -165,7 +171,8 @@ void FrameLinks::Read(Link& link) {
 
 void FrameLinks::Write(Link& link) {
   while (link.open && !link.waiting.empty()) {
-    const ssize_t count = write(link.out.get(), link.waiting.data(), link.waiting.size());
+    const std::string_view rest = std::string_view(link.waiting).substr(link.written);
+    const ssize_t count = write(link.out.get(), rest.data(), rest.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count < 0) {
@@ -173,7 +180,10 @@ void FrameLinks::Write(Link& link) {
       Read(link);
       return Drop(link, strerror(errno));
     }
-    link.waiting.erase(0, static_cast<size_t>(count));
+    link.written += static_cast<size_t>(count);
+    // Not after each piece: what is waiting may be much.
+    if (link.written < link.waiting.size() && link.written < kWorthErasing) continue;
+    link.waiting.erase(0, std::exchange(link.written, 0));
   }
   if (link.closing) Drop(link, "");
 }

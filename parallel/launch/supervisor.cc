@@ -63,7 +63,8 @@ absl::StatusOr<std::vector<RankEnd>> Supervisor::Run(const std::vector<RankComma
 
 // Until something comes, or a tick has passed.
 void Supervisor::Wait() {
-  std::vector<pollfd> waits = {{.fd = signals_.descriptor(), .events = POLLIN}};
+  std::vector<pollfd> waits = {{.fd = signals_.descriptor(), .events = POLLIN},
+                               {.fd = observer_.wakes(), .events = POLLIN}};
   for (const Rank& rank : ranks_) waits.push_back({.fd = rank.process.report.get(), .events = POLLIN});
   const absl::Time before = absl::Now();
   poll(waits.data(), waits.size(), static_cast<int>(absl::ToInt64Milliseconds(kTick)));

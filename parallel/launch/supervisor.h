@@ -51,6 +51,8 @@ class SupervisorObserver {
   virtual void OnContinued(int rank, pid_t pid) = 0;
   // Whether the ranks hear of each other's ends by themselves.
   virtual bool HaveMet() = 0;
+  // A descriptor that is readable when OnTick should come at once; none: -1.
+  virtual int wakes() const { return -1; }
   // Called as they come. `number` is the place of its command.
   virtual void OnStarted(int /*number*/, const RankProcess& /*process*/) {}
   // What a rank shows: once a second, and before its end.

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,6 +78,7 @@ struct Client {
   std::vector<std::string> waits_for;
   std::string present;  // the rank that lives as long as the connection
   bool closing = false;
+  bool stranger = false;  // that is why it is closed
 };
 
 }  // namespace
@@ -103,6 +105,11 @@ class TcpStoreServer::Loop {
     return values_.contains(key);
   }
 
+  std::vector<std::string> TakeStrangers() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(new_strangers_, {});
+  }
+
  private:
   void Serve() {
     while (true) {
@@ -123,6 +130,9 @@ class TcpStoreServer::Loop {
           Store(StrCat(prefix_, tcp_store::kTrouble), client.present);
       }
       const std::lock_guard lock(mutex_);
+      for (const Client& client : clients_) {
+        if (client.stranger) NoteStranger(client);
+      }
       clients_.remove_if([](const Client& client) { return client.closing; });
       if (waits[1].revents != 0) Accept();
       if (clients_.empty()) nobody_.notify_all();
@@ -132,6 +142,18 @@ class TcpStoreServer::Loop {
   void Accept() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) clients_.push_back({.socket = std::move(socket)});
+  }
+
+  void NoteStranger(const Client& client) {
+    const std::string address = PeerAddressOf(client.socket.get());
+    if (strangers_.size() < kMostStrangers && strangers_.insert(address).second) {
+      new_strangers_.push_back(address);
+    }
+  }
+
+  static void Refuse(Client& client) {
+    client.stranger = true;
+    client.closing = true;
   }
 
   void Attend(Client& client) {
@@ -158,7 +180,7 @@ class TcpStoreServer::Loop {
     RequestReader reader(client.in);
     switch (static_cast<Request>(reader.Integer<uint8_t>())) {
       case Request::kValidate:
-        client.closing = reader.Integer<uint32_t>() != tcp_store::kMagic && !reader.incomplete();
+        if (reader.Integer<uint32_t>() != tcp_store::kMagic && !reader.incomplete()) Refuse(client);
         break;
       case Request::kSet: {
         const std::string key = reader.Text();
@@ -191,9 +213,9 @@ class TcpStoreServer::Loop {
         break;
       }
       default:
-        client.closing = true;
+        Refuse(client);
     }
-    if (reader.wrong()) client.closing = true;
+    if (reader.wrong()) Refuse(client);
     if (client.closing || reader.incomplete()) return false;
     client.in.erase(0, reader.used());
     return true;
@@ -219,7 +241,7 @@ class TcpStoreServer::Loop {
   }
 
   bool Allowed(const std::string& key, Client& client) const {
-    if (!key.starts_with(prefix_)) client.closing = true;
+    if (!key.starts_with(prefix_)) Refuse(client);
     return !client.closing;
   }
 
@@ -255,6 +277,7 @@ class TcpStoreServer::Loop {
   }
 
   static constexpr uint64_t kMostKeys = 64;
+  static constexpr size_t kMostStrangers = 64;  // that are told of
   static constexpr size_t kMostUnread = 4 * tcp_store::kLongestText;
 
   Descriptor listener_;
@@ -264,6 +287,8 @@ class TcpStoreServer::Loop {
   std::condition_variable nobody_;
   std::list<Client> clients_;                  // changed by the thread only, under the mutex
   std::map<std::string, std::string> values_;  // so, too
+  std::set<std::string> strangers_;
+  std::vector<std::string> new_strangers_;
   std::thread thread_;
 };
 
@@ -282,6 +307,8 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, int port) : loop_(std
 TcpStoreServer::~TcpStoreServer() = default;
 
 bool TcpStoreServer::Has(const std::string& key) const { return loop_->Has(key); }
+
+std::vector<std::string> TcpStoreServer::TakeStrangers() { return loop_->TakeStrangers(); }
 
 void TcpStoreServer::AwaitClients(absl::Duration timeout) { loop_->AwaitClients(timeout); }
 

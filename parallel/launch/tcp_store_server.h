@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -22,6 +23,10 @@ class TcpStoreServer {
   int port() const { return port_; }
   // Whether some client has set it; with its prefix.
   bool Has(const std::string& key) const;
+
+  // The addresses that have been refused since this was called last: what came from there does not know the
+  // prefix, or speaks otherwise. Each is given once.
+  std::vector<std::string> TakeStrangers();
 
   // Until nobody is connected any more, or `timeout` has passed.
   void AwaitClients(absl::Duration timeout);

@@ -2,228 +2,352 @@
 """What becomes of a run on three hosts, over SSH and without a shared disk, when something fails: for each fault whether the
 first cause is named, no process is left anywhere, and the weights at the end are those of a run that nothing has disturbed.
 
-`ssh_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--seed N] [FAULT …]` prints a table: seconds until the
-run was started again (the failure has been seen, all ranks have ended, and 1 s of waiting before a restart) and until it
-had trained its next step, the least and the most of all times.
+    ssh_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--steps 600] [--seed N] [--table docs/faults.md] [FAULT …]
 """
 
-import argparse
-import json
+import functools
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "python"))
 
+import fault_table
 from cli_case import Case
 from cluster import Cluster, unavailable
-from cluster_case import wait_until
+from fault_table import Outcome, draw_step, times_of
+from host_run import OUT, HostRun
+from run_files import agent_on, none_left, ranks_on
 
-HOSTS = ["node1", "node2", "node3"]
-OUT = "/root/out"  # a folder of node1 alone
-
-
-class HostRun:
-    """A run that is called on node1, over all of its hosts."""
-
-    def __init__(self, cluster, case, *words, environment=None):
-        self.cluster, self.case = cluster, case
-        folder = case.folder.resolve()
-        self.said = folder / "said.txt"
-        with open(self.said, "w") as said:
-            self.process = cluster.popen(
-                "node1", [case.ftune, *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
-
-    def log(self):
-        path = self.cluster.path("node1", f"{OUT}/log.jsonl")
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-    def steps(self, attempt=None):
-        return [line["step"] for line in self.log() if line["event"] == "train" and attempt in (None, line["attempt"])]
-
-    def await_step(self, step):
-        def trained():
-            assert self.process.poll() is None, f"it has ended: {self.said.read_text()}"
-            return (self.steps() or [0])[-1] >= step
-        wait_until(trained, f"step {step}", 120)
-
-    def end(self, code, seconds=180):
-        """Waits for its end; → what it said."""
-        assert self.process.wait(seconds) == code, (self.process.returncode, self.said.read_text()[-3000:])
-        return self.said.read_text()
+HOSTS = "[{host: node1, slots: 1}, {host: node2, slots: 2}, {host: node3, slots: 1}]"
+# Where a host has the launcher, but no ranks.
+FAR = ("launch.hosts=[{host: node2, slots: 1}, {host: node3, slots: 2}, {host: node4, slots: 1}]",)
+AT_TERMINAL = ("python3", "-c", "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))")
+SSHD = ["/usr/sbin/sshd", "-E", "/var/log/cluster/sshd.log"]
 
 
-def ours(cluster, node):
-    """Processes of ftune on a host: the launcher, agents and ranks."""
-    if not cluster.is_on(node):
-        return []
-    return [p for p in cluster.processes(node) if "ftune" in p.command.split(" ")[0] or " agent " in f"{p.command} "]
-
-
-def none_left(cluster, seconds=60):
-    """Nothing of ftune runs on any host any more."""
-    def left():
-        return [p for node in HOSTS for p in ours(cluster, node)]
-    wait_until(lambda: not left(), "all have ended", seconds)
-
-
-def weights(cluster):
-    return cluster.path("node1", f"{OUT}/model/model.safetensors").read_bytes()
-
-
-def some_rank(cluster, node, draw):
-    return draw.choice([p for p in ours(cluster, node) if "--attempt=" in p.command])
-
+# What is done to a cluster while a run is on it; `draw` says where, if that is open.
 
 def kill_rank(number, node="node2"):
-    def fault(cluster, draw):
-        os.kill(some_rank(cluster, node, draw).pid, number)
-    return fault
+    return lambda cluster, run, draw: os.kill(draw.choice(ranks_on(cluster, node)).pid, number)
 
 
 def kill_agent(number):
-    def fault(cluster, draw):
-        os.kill(next(p for p in ours(cluster, "node2") if " agent " in p.command).pid, number)
+    return lambda cluster, run, draw: os.kill(agent_on(cluster, "node2").pid, number)
+
+
+def for_seconds(seconds, begin, end):
+    def fault(cluster, run, draw):
+        begin(cluster)
+        time.sleep(seconds)
+        end(cluster)
     return fault
 
 
-def then(first, seconds, second):
-    """A fault that is over after a while."""
-    def fault(cluster, draw):
-        first(cluster)
-        end = time.monotonic() + seconds
-        fault.after = lambda: (time.sleep(max(0, end - time.monotonic())), second(cluster))
-    fault.after = None
-    return fault
+def kill_sshd(cluster, node, sessions):
+    """The process that takes connections, and, if `sessions`, those that hold them."""
+    for process in cluster.processes(node, "sshd"):
+        if sessions or "[listener]" in process.command:
+            os.kill(process.pid, signal.SIGKILL)
 
 
-# Each with what must be said of its cause, one of them.
-FAULTS = {
-    "a rank is killed (SIGKILL)": (kill_rank(signal.SIGKILL), ["was killed by signal 9 (SIGKILL)"]),
-    "a rank crashes (SIGSEGV)": (kill_rank(signal.SIGSEGV), ["was killed by signal 11 (SIGSEGV)"]),
-    "a rank is stopped (SIGSTOP)": (kill_rank(signal.SIGSTOP), ["nothing was heard of its process"]),
-    "a rank of the launcher's host is killed": (kill_rank(signal.SIGKILL, "node1"), ["was killed by signal 9 (SIGKILL)"]),
-    "an agent is killed": (kill_agent(signal.SIGKILL), ["host node2 is lost", "its host is lost"]),
-    "connections are reset": (lambda cluster, draw: cluster.reset("node2"), ["host node2 is lost", "rank "]),
-    "a host's cable is out for 12 s": (then(lambda c: c.link("node2", False), 12, lambda c: c.link("node2", True)),
-                                       ["node2", "rank 2", "rank 3"]),
-    "nothing comes from a host for 12 s": (then(lambda c: c.isolate("node2", receives=True), 12, lambda c: c.rejoin("node2")),
-                                           ["node2", "rank 2", "rank 3"]),
-    "nothing gets to a host for 12 s": (then(lambda c: c.isolate("node2", sends=True), 12, lambda c: c.rejoin("node2")),
-                                        ["node2", "rank "]),
-    "a host stands still for 12 s": (then(lambda c: c.freeze("node2"), 12, lambda c: c.thaw("node2")),
-                                     ["node2", "rank 2", "rank 3"]),
-    "a host is switched off and on": (then(lambda c: c.poweroff("node2"), 6, lambda c: c.poweron("node2")),
-                                      ["node2", "rank 2", "rank 3"]),
-}
-# These end the launcher itself: the run goes on when it is called again.
-LAUNCHER = {
-    "the launcher is killed (SIGKILL)": (signal.SIGKILL, -signal.SIGKILL),
-    "the launcher is told to end (SIGTERM)": (signal.SIGTERM, 75),
-}
+def start_sshd(cluster, node):
+    cluster.run(node, SSHD, check=True)
 
 
-class Faults:
-    def __init__(self, case, draw, steps=600):
-        self.case, self.draw, self.steps = case, draw, steps
-        case.recipe("launch: {hosts: [node1, node2, node3], ranks_per_host: 2, heartbeat_timeout: 3s}\n"
-                    f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
-        path = case.folder / "recipe.yaml"
+# What has been done to a cluster before a run is called, which is refused; gives words for its call.
+
+def name_nowhere(cluster, case):
+    with cluster.path("node1", "/etc/hosts").open("a") as hosts:
+        hosts.write("10.77.0.200 nowhere\n")
+    return ["launch.hosts=[node1, node2, nowhere, node3]", "launch.start_timeout=8s"]
+
+
+def off(cluster, case):
+    cluster.poweroff("node3")
+    return ["launch.start_timeout=8s"]
+
+
+def other_program(change):
+    """node2 has a program that is changed so, in the place of the others'."""
+    def prepare(cluster, case):
+        other = case.folder.resolve() / "other-ftune"
+        shutil.copy(case.ftune, other)
+        other.write_bytes(change(other, other.read_bytes()))
+        cluster.run("node2", ["mount", "--bind", other, case.ftune], check=True)
+        return []
+    return prepare
+
+
+def next_version(program, text):
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1].encode()
+    return text.replace(version, version[:-1] + (b"8" if version.endswith(b"9") else b"9"))
+
+
+def forget_host_key(replacement):
+    def prepare(cluster, case):
+        known = cluster.path("node1", "/etc/ssh/ssh_known_hosts")
+        lines = [line for line in known.read_text().splitlines() if not line.startswith("node2,")]
+        known.write_text("\n".join(lines + replacement) + "\n")
+        return []
+    return prepare
+
+
+def ask_for_password(cluster, case):
+    cluster.path("node2", "/root/.ssh/authorized_keys").unlink()
+    kill_sshd(cluster, "node2", sessions=True)
+    cluster.run("node2", [*SSHD, "-oPasswordAuthentication=yes", "-oPermitRootLogin=yes"], check=True)
+    return []
+
+
+def lock_key(cluster, case):
+    cluster.run("node1", ["ssh-keygen", "-q", "-p", "-N", "a passphrase", "-f", "/root/.ssh/id_ed25519"], check=True)
+    return []
+
+
+def firewall(*nodes):
+    """Nothing but ssh reaches these any more."""
+    def prepare(cluster, case):
+        rules = "type filter hook input priority 0;\niifname eth0 tcp flags & (syn | ack) == syn tcp dport != 22 drop"
+        for node in nodes:
+            cluster.run(node, ["nft", "-f", "-"], text=f"table inet wall {{ chain input {{\n{rules}\n}}\n}}\n", check=True)
+        return ["launch.start_timeout=20s"]
+    return prepare
+
+
+def small_disk(node, folder, size):
+    def prepare(cluster, case):
+        cluster.run(node, ["mkdir", "-p", folder], check=True)
+        cluster.run(node, ["mount", "-t", "tmpfs", "-o", f"size={size}", "small", folder], check=True)
+        return []
+    return prepare
+
+
+def full_disk(node, folder):
+    def prepare(cluster, case):
+        small_disk(node, folder, "4k")(cluster, case)
+        cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
+        return []
+    return prepare
+
+
+def fill_disk(cluster, run, draw):
+    cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
+
+
+def make_room(cluster):
+    cluster.path("node1", f"{OUT}/filler").unlink()
+
+
+class Stage:
+    """Plays faults, each on a cluster of its own."""
+
+    def __init__(self, ftune, work, steps):
+        self.case, self.steps = Case(str(ftune), work / "faults"), steps
+        self.case.recipe(f"launch: {{hosts: {HOSTS}, heartbeat_timeout: 3s}}\n"
+                         f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
+        path = self.case.folder / "recipe.yaml"
         text = path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
                                         f"global_batch_size: 12, max_steps: {steps}, num_epochs: 100000")
         path.write_text(text.replace("sequence_len: 128", "sequence_len: 128, packing: false"))
-        self.times = {}
+
+    @functools.cached_property
+    def expected(self):
+        """The weights of a run that nothing disturbs."""
+        with self.cluster() as cluster:
+            run = self.start(cluster)
+            run.end(0)
+            none_left(cluster)
+            return run.weights()
 
     def cluster(self):
-        return Cluster(len(HOSTS), self.case.folder.with_name("faults-cluster"),
-                       tools=Path(self.case.ftune).parent / "tests", share=[self.case.folder.resolve()])
+        return Cluster(4, self.case.folder.with_name("faults-cluster"),
+                       tools=Path(self.case.ftune).parent / "tests", share=[self.case.folder.resolve(), Path(self.case.ftune).parent])
 
-    def start(self, cluster, *words):
-        if "--resume" not in words:
-            cluster.run("node1", ["rm", "-rf", OUT], check=True)
-        return HostRun(cluster, self.case, "train", "recipe.yaml", f"output_dir={OUT}", *words)
+    def start(self, cluster, *words, **options):
+        return HostRun(cluster, self.case, "train", "recipe.yaml", *words, **options)
 
-    def undisturbed(self, cluster):
-        self.start(cluster).end(0)
-        none_left(cluster)
-        return weights(cluster)
+    def play(self, name, draw):
+        with self.cluster() as cluster:
+            return FAULTS[name].play(self, cluster, draw)
 
-    def fail(self, cluster, name, expected):
-        fault, causes = FAULTS[name]
-        run = self.start(cluster)
-        step = self.draw.randrange(5, self.steps // 3)
-        run.await_step(step)
+    def check_weights(self, run):
+        assert run.weights() == self.expected, "other weights than those of an undisturbed run"
+
+
+@dataclass(frozen=True)
+class StartsAgain:
+    """The run is disturbed, and starts again by itself."""
+
+    fault: Callable
+    causes: list  # one of them must be in what is said
+    words: tuple = ()
+
+    def play(self, stage, cluster, draw):
+        run = stage.start(cluster, *self.words)
+        run.await_step(draw_step(draw, stage.steps))
         begun = time.time()
-        fault(cluster, self.draw)
-        if getattr(fault, "after", None):
-            fault.after()
-        said = run.end(0, 300)
+        self.fault(cluster, run, draw)
+        run.end(0)
         none_left(cluster)
-        restart = next(line for line in run.log() if line["event"] == "restart")
-        assert any(cause in restart["cause"] for cause in causes), (name, restart, said[-3000:])
-        assert weights(cluster) == expected, f"{name}: other weights than those of an undisturbed run"
-        trained = next(line for line in run.log() if line["event"] == "train" and line["attempt"] == restart["attempt"])
-        self.times.setdefault(name, []).append((restart["time"] - begun, trained["time"] - begun))
-        return f"in step {step}: {restart['cause'][:160]}"
+        cause, ended, trained = times_of(run, begun)
+        assert any(part in cause for part in self.causes), cause
+        stage.check_weights(run)
+        return Outcome(cause, ended, trained)
 
-    def end_launcher(self, cluster, name, expected):
-        number, code = LAUNCHER[name]
-        run = self.start(cluster)
-        step = self.draw.randrange(5, self.steps // 3)
-        run.await_step(step)
-        begun = time.time()
-        run.process.send_signal(number)
-        run.process.wait(60)
-        assert run.process.returncode == code, (name, run.process.returncode, run.said.read_text()[-2000:])
+
+@dataclass(frozen=True)
+class GoesOn:
+    """Nothing of it is noticed."""
+
+    fault: Callable
+    words: tuple = ()
+
+    def play(self, stage, cluster, draw):
+        run = stage.start(cluster, *self.words)
+        run.await_step(draw_step(draw, stage.steps))
+        self.fault(cluster, run, draw)
+        run.end(0)
         none_left(cluster)
-        gone = time.time() - begun
-        again = self.start(cluster, "--resume")
+        assert not [line for line in run.log() if line["event"] == "restart"], run.said.read_text()[-3000:]
+        stage.check_weights(run)
+        return Outcome("none: the run goes on")
+
+
+@dataclass(frozen=True)
+class EndsRun:
+    """The run is ended, and goes on when it is called again."""
+
+    fault: Callable
+    codes: list
+    words: tuple = ()
+    out: str = OUT
+    says: str = ""
+    early: bool = True  # before the ranks have trained to the end
+    prepare: Callable = lambda cluster, case: None
+    repair: Callable = lambda cluster: None
+
+    def play(self, stage, cluster, draw):
+        self.prepare(cluster, stage.case)
+        run = stage.start(cluster, *self.words, out=self.out)
+        run.await_step(draw_step(draw, stage.steps))
+        begun = time.time()
+        self.fault(cluster, run, draw)
+        code = run.process.wait(120)
+        none_left(cluster)
+        ended = time.time() - begun
+        said = run.said.read_text()
+        assert code in self.codes and self.says in said, (code, said)
+        # Nobody has waited for the end of what was left running.
+        assert not self.early or run.steps()[-1] < stage.steps, "the ranks have trained to the end"
+        self.repair(cluster)
+        again = stage.start(cluster, *self.words, "--resume", out=self.out)
         again.end(0)
-        assert weights(cluster) == expected, f"{name}: other weights than those of an undisturbed run"
-        self.times.setdefault(name, []).append((gone, None))
-        return f"in step {step}"
+        stage.check_weights(again)
+        cause = next(line for line in said.splitlines() if self.says in line) if self.says else "none"
+        return Outcome(f"{cause.partition('error: ')[2] or cause}; called again, the run goes on", ended)
 
-    def one(self, cluster, name, expected):
-        return (self.end_launcher if name in LAUNCHER else self.fail)(cluster, name, expected)
 
-    def table(self):
-        def span(values):
-            values = [value for value in values if value is not None]
-            return f"{min(values):.1f} to {max(values):.1f}" if values else ""
-        rows = ["| fault | times | all ended, started again (s) | next step (s) |", "|---|---|---|---|"]
-        for name, times in self.times.items():
-            rows.append(f"| {name} | {len(times)} | {span([t[0] for t in times])} | {span([t[1] for t in times])} |")
-        return "\n".join(rows)
+@dataclass(frozen=True)
+class Refused:
+    """Something is wrong before the run begins: one message says what, and nothing is left anywhere. It is called from a
+    terminal, at which ssh would ask if it were let."""
+
+    prepare: Callable
+    code: int
+    says: list
+
+    def play(self, stage, cluster, draw):
+        words = self.prepare(cluster, stage.case)
+        begun = time.time()
+        run = stage.start(cluster, *words, through=AT_TERMINAL)
+        said = run.end(self.code)
+        errors = [line for line in said.splitlines() if "error:" in line]
+        assert len(errors) == 1 and all(part in errors[0] for part in self.says), said
+        none_left(cluster)
+        assert not run.log(), run.log()
+        return Outcome(f"refused: {errors[0].partition('error: ')[2].strip()}", time.time() - begun, weights=False)
+
+
+def send(*numbers):
+    def fault(cluster, run, draw):
+        for number in numbers:
+            run.process.send_signal(number)
+            time.sleep(0.2 * draw.random())
+    return fault
+
+
+def noticed(*parts):
+    return [*parts, "node2", "rank 1", "rank 2"]
+
+
+FAULTS = {
+    "a rank is killed (SIGKILL)": StartsAgain(kill_rank(signal.SIGKILL), ["was killed by signal 9 (SIGKILL)"]),
+    "a rank crashes (SIGSEGV)": StartsAgain(kill_rank(signal.SIGSEGV), ["was killed by signal 11 (SIGSEGV)"]),
+    "a rank is stopped (SIGSTOP)": StartsAgain(kill_rank(signal.SIGSTOP), ["nothing was heard of its process"]),
+    "a rank of the launcher's host is killed": StartsAgain(kill_rank(signal.SIGKILL, "node1"),
+                                                           ["was killed by signal 9 (SIGKILL)"]),
+    "an agent is killed (SIGKILL)": StartsAgain(kill_agent(signal.SIGKILL), ["host node2 is lost", "its host is lost"]),
+    "sshd is killed, and back after 6 s": StartsAgain(
+        for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")),
+        ["host node2 is lost", "its host is lost"]),
+    "sshd takes no more connections": GoesOn(lambda cluster, run, draw: kill_sshd(cluster, "node2", sessions=False)),
+    "connections are reset": StartsAgain(lambda cluster, run, draw: cluster.reset("node2"), ["host node2 is lost", "rank "]),
+    "a host's cable is out for 12 s": StartsAgain(
+        for_seconds(12, lambda c: c.link("node2", False), lambda c: c.link("node2", True)), noticed()),
+    "the launcher's cable is out for 12 s": StartsAgain(
+        for_seconds(12, lambda c: c.link("node1", False), lambda c: c.link("node1", True)), ["host node", "rank "]),
+    "nothing comes from a host for 12 s": StartsAgain(
+        for_seconds(12, lambda c: c.isolate("node2", receives=True), lambda c: c.rejoin("node2")), noticed()),
+    "nothing gets to a host for 12 s": StartsAgain(
+        for_seconds(12, lambda c: c.isolate("node2", sends=True), lambda c: c.rejoin("node2")), noticed("rank ")),
+    "nothing gets to or from a host for 12 s": StartsAgain(
+        for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
+    "nothing passes between two hosts for 12 s": GoesOn(
+        for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
+    "nothing passes between two hosts for 20 s, launch.step_timeout 8 s": StartsAgain(
+        for_seconds(20, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
+        ("launch.step_timeout=8s",)),
+    "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
+    "a host is switched off and on": StartsAgain(
+        for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
+    "a link delays all by 200 ms for 12 s, launch.heartbeat_timeout 15 s": GoesOn(
+        for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0)), ("launch.heartbeat_timeout=15s",)),
+    "a link loses 1 %": GoesOn(lambda cluster, run, draw: cluster.loss("node2", 1)),
+    "the launcher is killed (SIGKILL)": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL]),
+    "the launcher is killed, on a host without ranks": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL], FAR, "/shared/out"),
+    "the launcher is told to end (SIGTERM)": EndsRun(send(signal.SIGTERM), [75]),
+    "an agent is told to end (SIGTERM)": EndsRun(kill_agent(signal.SIGTERM), [75]),
+    "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
+    "the disk of the run's folder is full": EndsRun(
+        fill_disk, [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"), repair=make_room, early=False),
+    "the disk of another host is full": Refused(full_disk("node2", "/root/cache"), 4, ["node2:/root/cache", "No space left on device"]),
+    "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
+    "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
+    "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,
+                                           ["host node2", "Connection refused"]),
+    "another version on a host": Refused(other_program(next_version), 5, ["host node2", "another version"]),
+    "another build on a host": Refused(other_program(lambda program, text: text + b"x"), 5, ["host node2", "another build"]),
+    "a host is named twice": Refused(lambda cluster, case: ["launch.hosts=[node1, node2, node2]"], 2, ["launch.hosts", "node2 twice"]),
+    "a host has two names": Refused(lambda cluster, case: [f"launch.hosts=[node1, node2, {cluster.address('node2')}]"], 5,
+                                    ["the same host as node2"]),
+    "a host's key has changed": Refused(forget_host_key(["node2 ssh-ed25519 " + "A" * 24 + "IA" + "B" * 42]), 5,
+                                        ["host node2", "Host key verification failed"]),
+    "a host's key is not known": Refused(forget_host_key([]), 5, ["host node2", "Host key verification failed"]),
+    "ssh would ask for a password": Refused(ask_for_password, 5, ["host node2", "Permission denied"]),
+    "ssh would ask for a passphrase": Refused(lock_key, 5, ["host node2", "Permission denied"]),
+    "only ssh reaches the launcher's host": Refused(firewall("node1"), 5, ["cannot reach host node1"]),
+}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ftune", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    parser.add_argument("names", nargs="*", metavar="FAULT", help="; ".join([*FAULTS, *LAUNCHER]))
-    arguments = parser.parse_args()
-    if missing := unavailable():
-        print(f"skipped: {missing}")
-        return 77
-    print(f"seed {arguments.seed}", flush=True)
-    draw = random.Random(arguments.seed)
-    faults = Faults(Case(str(arguments.ftune.resolve()), arguments.work / "faults"), draw)
-    with faults.cluster() as cluster:
-        expected = faults.undisturbed(cluster)
-        for time_number in range(arguments.times):
-            for name in arguments.names or [*FAULTS, *LAUNCHER]:
-                print(f"{time_number + 1}: {name}: {faults.one(cluster, name, expected)}", flush=True)
-    print(faults.table())
-    return 0
+    return fault_table.main("ssh_faults.py", __doc__, list(FAULTS), lambda *place: Stage(*place).play, unavailable())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import json
 import shutil
 
 from cluster_case import cluster_of, main, wait_until
-from ssh_faults import ours
+from run_files import ours
 
 HOSTS = ["node1", "node2", "node3"]
 

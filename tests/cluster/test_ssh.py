@@ -6,13 +6,17 @@ host is said before anything is started; a host that is lost is done without, an
 import math
 import random
 import shutil
+import signal
 from pathlib import Path
 
 import ssh_faults
 from cluster import Cluster
-from cluster_case import main
+from cluster_case import main, wait_until
+from host_run import OUT, HostRun
+from run_files import none_left, ranks_on
 
-CAUSES = ["a rank is killed (SIGKILL)", "an agent is killed", "a host is switched off and on", "the launcher is killed (SIGKILL)"]
+FAULTS = ["a rank is killed (SIGKILL)", "an agent is killed (SIGKILL)", "a host is switched off and on",
+          "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
 
 
 def hosts(case, count):
@@ -45,15 +49,15 @@ def test_curve(case):
                       [f"launch.hosts=[{{host: node2, slots: 2}}, {cluster.address('node1')}]", "parallel.tensor=3"],
                       ["launch.hostfile=hostfile"],
                       ["launch.hostfile=hostfile", "launch.exclude=node3@node4"]):
-            cluster.run("node1", ["rm", "-rf", ssh_faults.OUT], check=True)
-            run = ssh_faults.HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={ssh_faults.OUT}", *words)
+            cluster.run("node1", ["rm", "-rf", OUT], check=True)
+            run = HostRun(cluster, case, "train", "recipe.yaml", *words)
             run.end(0)
-            ssh_faults.none_left(cluster)
+            none_left(cluster)
             ours = losses(run.log())
             assert len(ours) == len(expected), (words, ours)
             assert all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(ours, expected, strict=True)), (words, ours, expected)
             for other in cluster.nodes[1:]:
-                assert not cluster.path(other, ssh_faults.OUT).exists(), other
+                assert not cluster.path(other, OUT).exists(), other
 
 
 def test_tls(case):
@@ -63,17 +67,16 @@ def test_tls(case):
     assert done.returncode == 0, done.stderr
     expected = losses(case.log("one"))
     with hosts(case, 3) as cluster:
-        run = ssh_faults.HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={ssh_faults.OUT}", "train.max_steps=200",
-                                 "train.num_epochs=10000", "launch.hosts=[node1, node2, node3]", "launch.ranks_per_host=2",
-                                 "launch.tls=true")
+        run = HostRun(cluster, case, "train", "recipe.yaml", "train.max_steps=200", "train.num_epochs=10000",
+                      "launch.hosts=[node1, node2, node3]", "launch.ranks_per_host=2", "launch.tls=true")
         run.await_step(2)
         for node in cluster.nodes:
-            rank = ssh_faults.some_rank(cluster, node, random.Random(0))
+            rank = ranks_on(cluster, node)[0]
             variables = Path(f"/proc/{rank.pid}/environ").read_text().split("\0")
             assert "MASTER_ADDR=127.0.0.1" in variables, variables
             assert f"FTUNE_HOST_ADDRESS={cluster.address(node)}" in variables, variables
         run.end(0)
-        ssh_faults.none_left(cluster)
+        none_left(cluster)
         ours = losses(run.log())
         assert len(ours) == len(expected) and all(math.isclose(a, b, rel_tol=1e-4) for a, b in zip(ours, expected)), ours
     refused = case.run("train", "recipe.yaml", "launch.tls=true")
@@ -81,31 +84,30 @@ def test_tls(case):
 
 
 def test_faults(case):
-    """The cause is named, nothing is left running, and the weights are those of a run that nothing has disturbed."""
+    """The cause is named, nothing is left running, and the weights are those of a run that nothing has disturbed; to repeat
+    one: ssh_faults.py --times 1 --seed SEED 'FAULT'."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}", flush=True)
-    faults = ssh_faults.Faults(case, random.Random(seed), steps=180)
-    with faults.cluster() as cluster:
-        expected = faults.undisturbed(cluster)
-        for name in CAUSES:
-            print(f"{name}: {faults.one(cluster, name, expected)}", flush=True)
+    stage = ssh_faults.Stage(case.ftune, case.folder, steps=180)
+    for name in FAULTS:
+        print(f"{name}: {stage.play(name, random.Random(f'{name} {seed}'))}", flush=True)
 
 
 def test_fewer_hosts(case):
     """With min_hosts the run goes on with those that are left, on the same batches, and with all when they are back."""
-    faults = ssh_faults.Faults(case, random.Random(0))
-    with faults.cluster() as cluster:
-        run = faults.start(cluster, "launch.min_hosts=2", "train.max_steps=4000")
+    stage = ssh_faults.Stage(case.ftune, case.folder, steps=600)
+    with stage.cluster() as cluster:
+        run = stage.start(cluster, "launch.min_hosts=2", "train.max_steps=4000")
         run.await_step(50)
         cluster.poweroff("node2")
-        ssh_faults.wait_until(lambda: run.steps(attempt=2), "steps on two hosts", 120)
+        wait_until(lambda: run.steps(attempt=2), "steps on two hosts", 120)
         cluster.poweron("node2")
-        ssh_faults.wait_until(lambda: run.steps(attempt=3), "steps on three hosts again", 120)
-        run.process.send_signal(ssh_faults.signal.SIGTERM)
+        wait_until(lambda: run.steps(attempt=3), "steps on three hosts again", 120)
+        run.process.send_signal(signal.SIGTERM)
         run.end(75)
-        ssh_faults.none_left(cluster)
+        none_left(cluster)
         starts = [line for line in run.log() if line["event"] == "start"]
-        assert [line["ranks"] for line in starts] == [6, 4, 6], starts
+        assert [line["ranks"] for line in starts] == [4, 2, 4], starts
         steps = {}
         for line in run.log():
             if line["event"] == "train":
@@ -116,11 +118,15 @@ def test_fewer_hosts(case):
 
 def test_refused(case):
     """One message that says which host, and what is wrong with it; nothing is started anywhere."""
+    stage = ssh_faults.Stage(case.ftune, case.folder, steps=600)
+    for name, fault in ssh_faults.FAULTS.items():
+        if isinstance(fault, ssh_faults.Refused):
+            print(f"{name}: {stage.play(name, random.Random(0)).said}", flush=True)
+
+
+def test_refused_recipe(case):
+    """The same of what the recipe says."""
     recipe(case)
-    other = case.folder / "other-ftune"
-    shutil.copy(case.ftune, other)
-    with open(other, "ab") as program:
-        program.write(b"another build")
     with hosts(case, 3) as cluster:
         def refused(code, says, *words, user="root"):
             done = cluster.run("node1", [case.ftune, "train", "recipe.yaml", "output_dir=/tmp/none", *words], user=user,
@@ -129,31 +135,62 @@ def test_refused(case):
             assert done.returncode == code and len(errors) == 1, (done.returncode, done.stderr)
             for part in says:
                 assert part in errors[0], (part, errors)
-            ssh_faults.wait_until(lambda: not [p for node in cluster.nodes for p in ssh_faults.ours(cluster, node)], "all gone")
+            none_left(cluster)
 
         two = ["launch.hosts=[node1, node2]"]
-        cluster.poweroff("node3")
-        refused(5, ["host node3", "ssh: connect"], "launch.hosts=[node1, node2, node3]", "launch.start_timeout=8s")
-        cluster.poweron("node3")
         refused(5, ["host nowhere", "nowhere"], "launch.hosts=[node1, nowhere]")
-        refused(5, ["host node2", "another build"], *two, f"launch.program={other.resolve()}")
         refused(5, ["host node2", "No such file"], *two, "launch.program=/opt/none/ftune")
-        refused(5, ["the same host as"], f"launch.hosts=[node2, {cluster.address('node2')}]")
-        refused(2, ["launch.hosts", "node2 twice"], "launch.hosts=[node2, node2]")
+        cluster.path("node2", "/usr/local/bin/uname").write_text("#!/bin/sh\necho riscv64\n")
+        cluster.path("node2", "/usr/local/bin/uname").chmod(0o755)
+        refused(5, ["host node2", "riscv64", "another kind"], *two, "launch.program=/opt/none/ftune", "launch.copy_program=true")
+        cluster.run("node2", ["rm", "/usr/local/bin/uname"], check=True)
         refused(2, ["launch.kind", "no hosts are named"], "launch.kind=ssh")
         refused(2, ["missing-file"], "launch.hostfile=missing-file")
-        refused(2, ["output_dir", "host node2"], "launch.hosts=[node2, node3]")
         cluster.run("node2", ["mkdir", "/tmp/away"], check=True)
         cluster.run("node2", ["mv", "/etc/hostname", "/tmp/away"], check=True)
         refused(4, ["host node2", "does not have", "/etc/hostname"], *two, "data.train=[{path: /etc/hostname, format: text}]")
-        # Nobody is there who could type a password, or accept a key.
-        cluster.run("node2", ["mv", "/root/.ssh/authorized_keys", "/tmp/away"], check=True)
-        refused(5, ["host node2", "Permission denied"], *two)
-        cluster.run("node2", ["mv", "/tmp/away/authorized_keys", "/root/.ssh"], check=True)
-        cluster.run("node1", ["sed", "-i", "s/^node2,.*/node2 ssh-ed25519 "
-                              "AAAAC3NzaC1lZDI1NTE5AAAAIBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB/", "/etc/ssh/ssh_known_hosts"],
-                    check=True)
-        refused(5, ["host node2", "Host key verification failed"], *two)
+
+
+def test_program(case):
+    """A host that has no ftune, or another one, is sent this one, once, and nothing but that."""
+    recipe(case)
+    with hosts(case, 3) as cluster:
+        programs = "/root/.cache/ftune/programs"
+        words = ["launch.hosts=[node1, node2, node3]", "launch.program=/opt/ftune", "launch.copy_program=true"]
+        cluster.run("node2", ["mkdir", "-p", "/opt"], check=True)
+        other = cluster.path("node2", "/opt/ftune")
+        shutil.copy(case.ftune, other)
+        with open(other, "ab") as program:
+            program.write(b"another build")
+        times = set()
+        for attempt in ("first", "second"):
+            cluster.run("node1", ["rm", "-rf", OUT], check=True)
+            HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", *words).end(0)
+            none_left(cluster)
+            for node in ("node2", "node3"):
+                folders = list(cluster.path(node, programs).iterdir())
+                assert len(folders) == 1, (attempt, folders)
+                assert (folders[0] / "ftune").read_bytes() == Path(case.ftune).read_bytes(), (attempt, node)
+                times.add((node, (folders[0] / "ftune").stat().st_ino))
+        assert len(times) == 2, times
+        assert not cluster.path("node1", programs).exists()
+
+
+def test_stranger(case):
+    """Who does not know the run's token gets nothing from the ranks' store, and the run tells of it once."""
+    recipe(case)
+    with hosts(case, 2) as cluster:
+        run = HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "train.max_steps=400",
+                                 "launch.hosts=[node1, node2]")
+        run.await_step(1)
+        rank = ranks_on(cluster, "node2")[0]
+        port = dict(entry.split("=", 1) for entry in Path(f"/proc/{rank.pid}/environ").read_text().split("\0") if entry)["MASTER_PORT"]
+        for _ in range(2):
+            done = cluster.run("node2", ["bash", "-c", f"exec 3<>/dev/tcp/node1/{port} && echo 'give me a key, whichever' >&3 && cat <&3"])
+            assert done.stdout == "", done
+        said = run.end(0)
+        assert said.count(f"a connection from {cluster.address('node2')} that does not know the run's token was refused") == 1, said
+        none_left(cluster)
 
 
 if __name__ == "__main__":

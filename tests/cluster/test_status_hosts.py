@@ -3,13 +3,14 @@
 
 import json
 
-import ssh_faults
 from cluster_case import cluster_of, main, wait_until
+from host_run import HostRun
+from run_files import none_left
 
 TWO = ["launch.hosts=[node1, node2]", "launch.ranks_per_host=2", "launch.heartbeat_timeout=3s"]
 
 
-class Watched(ssh_faults.HostRun):
+class Watched(HostRun):
     """A run that node1 leads. Its folder is on a disk that all nodes have."""
 
     def __init__(self, cluster, case, *words):
@@ -18,7 +19,7 @@ class Watched(ssh_faults.HostRun):
         path.write_text(path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
                                                  "global_batch_size: 12, max_steps: 100000, num_epochs: 100000"))
         self.out = case.folder.resolve() / "out"
-        super().__init__(cluster, case, "train", "recipe.yaml", f"output_dir={self.out}", "--force", *TWO, *words)
+        super().__init__(cluster, case, "train", "recipe.yaml", "--force", *TWO, *words, out=self.out)
         self.await_state("running")
         wait_until(lambda: self.status("node1")["checkpoint"], "a checkpoint")
 
@@ -67,7 +68,7 @@ def test_views(case):
         said = run.call("node3", "stop", str(run.out), "--save")
         assert "stopped after step" in said, said
         run.end(75)
-        ssh_faults.none_left(cluster)
+        none_left(cluster)
         last = run.status("node2")
         assert last["state"] == "stopped" and last["checkpoint"]["step"] == last["step"], last
 
@@ -78,7 +79,7 @@ def test_stop_at_once(case):
         run = Watched(cluster, case)
         run.call("node3", "stop", str(run.out))
         run.end(143)
-        ssh_faults.none_left(cluster)
+        none_left(cluster)
         assert run.status("node3")["state"] == "stopped"
 
 

@@ -1,13 +1,11 @@
 #include "parallel/launch/slurm/scope.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "parallel/launch/slurm/node_list.h"
@@ -79,6 +77,21 @@ std::optional<std::string> OrdinaryStep(const EnvironmentReader& environment) {
   return ordinary ? std::optional(step->text) : std::nullopt;
 }
 
+absl::Status ReadTasksHere(const EnvironmentReader& environment, SlurmScope& scope) {
+  constexpr char kTasks[] = "SLURM_GTIDS";
+  const std::optional<std::string> text = environment(kTasks);
+  if (!text) return absl::OkStatus();
+  for (const std::string& number : std::vector<std::string>(absl::StrSplit(*text, ','))) {
+    int task = 0;
+    if (!absl::SimpleAtoi(number, &task) || task < 0 || task >= scope.tasks()) {
+      return Wrong(kTasks, StrCat("'", *text, "'"),
+                   StrCat("numbers below ", scope.tasks(), ", with commas between them"));
+    }
+    scope.tasks_here.push_back(task);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadStep(const EnvironmentReader& environment, SlurmScope& scope) {
   FTUNE_RETURN_IF_ERROR(
       ReadNodes(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}, scope));
@@ -107,38 +120,12 @@ absl::Status ReadStep(const EnvironmentReader& environment, SlurmScope& scope) {
                          RequireInteger(environment, "SLURM_NODEID", nodes, "the number of nodes"));
   FTUNE_ASSIGN_OR_RETURN(scope.local_task, RequireInteger(environment, "SLURM_LOCALID", scope.local_tasks(),
                                                           "the number of this node's tasks"));
-  return absl::OkStatus();
-}
-
-// "24.0" of the title that Slurm's daemon of a step gives itself: "slurmstepd: [24.0]".
-std::optional<std::string> StepOfTitle(const std::string& title) {
-  constexpr std::string_view kStart = "slurmstepd: [";
-  const size_t end = title.find(']');
-  if (!title.starts_with(kStart) || end == std::string::npos) return std::nullopt;
-  return title.substr(kStart.size(), end - kStart.size());
+  return ReadTasksHere(environment, scope);
 }
 
 // Of a batch script, and of another job's step, the variables of a step are inherited.
 bool IsOrdinaryStepOf(const std::string& enclosing, const std::string& job) {
   return enclosing.starts_with(StrCat(job, ".")) && !enclosing.ends_with(".batch");
-}
-
-std::string TextOf(const std::string& path) {
-  const std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// 0 where there is none.
-pid_t ParentOf(pid_t pid) {
-  // PID (NAME) STATE PARENT …, where the name may have any characters.
-  const std::string stat = TextOf(StrCat("/proc/", pid, "/stat"));
-  std::istringstream rest(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
-  std::string state;
-  pid_t parent = 0;
-  rest >> state >> parent;
-  return parent;
 }
 
 }  // namespace
@@ -169,13 +156,6 @@ absl::StatusOr<SlurmScope> ReadSlurm(const EnvironmentReader& environment,
   scope.kind = SlurmScope::Kind::kAllocation;
   FTUNE_RETURN_IF_ERROR(ReadNodes(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}, scope));
   return scope;
-}
-
-std::optional<std::string> EnclosingStep() {
-  for (pid_t pid = getppid(); pid > 1; pid = ParentOf(pid)) {
-    if (std::optional<std::string> step = StepOfTitle(TextOf(StrCat("/proc/", pid, "/cmdline")))) return step;
-  }
-  return std::nullopt;
 }
 
 }  // namespace ftune

@@ -29,6 +29,7 @@ struct SlurmScope {
   int task = 0;                     // this one
   int local_task = 0;               // on its node
   std::vector<int> tasks_per_node;  // one a node
+  std::vector<int> tasks_here;      // this node's; empty where Slurm does not say
 
   int tasks() const;
   // Of this node.
@@ -38,13 +39,9 @@ struct SlurmScope {
   bool is_this_node() const { return nodes.size() == 1 && nodes[0] == node; }
 };
 
-// What the variables say. `enclosing` is EnclosingStep(). Errors, with exit code 2, name the variable that is
-// missing or contradicts another.
+// What the variables say. `enclosing` is EnclosingStep() of step_tasks.h. Errors, with exit code 2, name the
+// variable that is missing or contradicts another.
 absl::StatusOr<SlurmScope> ReadSlurm(const EnvironmentReader& environment,
                                      const std::optional<std::string>& enclosing);
-
-// The step whose processes this one is of, as Slurm's daemon calls it: "27.batch", "27.0". Nothing where no
-// ancestor is such a daemon.
-std::optional<std::string> EnclosingStep();
 
 }  // namespace ftune

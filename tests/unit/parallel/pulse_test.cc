@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/timeline.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/launch/hang_watch.h"
 #include "parallel/launch/odd_rank.h"
 #include "parallel/launch/oom_kills.h"
@@ -72,9 +74,9 @@ TEST_CASE("a page shows what was written last, and never half of it") {
     }
   });
   int64_t last = 0;
+  while (written == 0) std::this_thread::yield();
   for (int look = 0; look < 20000; ++look) {
     const int64_t before = written;
-    if (before == 0) continue;
     const Pulse pulse = seen.Look(/*writer=*/0);
     REQUIRE(IsWhole(pulse));
     REQUIRE(pulse.step >= before);
@@ -94,13 +96,17 @@ TEST_CASE("what is no page is not taken for one") {
 
 constexpr GroupRanks kBoth = {.first = 0, .distance = 1, .count = 2};
 
-CommSpan SpanOf(CallKind kind, uint64_t sequence, bool exposed) {
-  return {
-      .ranks = kBoth, .call = {.sequence = sequence, .kind = kind}, .bytes_to_send = 10, .exposed = exposed};
+CommSpan SpanOf(const Communicator& group, CallKind kind, uint64_t sequence, bool exposed) {
+  return {.group = &group,
+          .ranks = kBoth,
+          .call = {.sequence = sequence, .kind = kind},
+          .bytes_to_send = 10,
+          .exposed = exposed};
 }
 
 TEST_CASE("marks and calls become a pulse") {
   Timeline timeline;
+  const std::unique_ptr<Communicator> group = MakeSingleCommunicator();  // by which spans are told apart
   PulseWriter writer(NewPage());
   timeline.set_listener(&writer);
   writer.set_total_steps(7);
@@ -121,10 +127,10 @@ TEST_CASE("marks and calls become a pulse") {
     }
     CHECK(DescribePlace(writer.Look()) == "in step 5");
     // A call that runs beside is no wait, unless this thread waits for it.
-    const CommSpan beside = SpanOf(CallKind::kReduceScatter, 4, /*exposed=*/false);
+    const CommSpan beside = SpanOf(*group, CallKind::kReduceScatter, 4, /*exposed=*/false);
     static_cast<CallObserver&>(writer).OnBegin(beside);
     CHECK(writer.Look().call.empty());
-    CommSpan wait = {.ranks = kBoth, .is_wait = true, .exposed = true};
+    CommSpan wait = {.group = group.get(), .ranks = kBoth, .is_wait = true, .exposed = true};
     static_cast<CallObserver&>(writer).OnBegin(wait);
     CHECK(writer.Look().call == "reduce_scatter(sum, f32) #4 of ranks 0, 1");
     CHECK(writer.Look().sequence == 4);
@@ -144,7 +150,7 @@ TEST_CASE("marks and calls become a pulse") {
   CHECK(made.wait_seconds == 0.25);
   CHECK(made.still_seconds >= 0.0);
   // Where a call fails the rank stays, whatever it does to end.
-  CommSpan failed = SpanOf(CallKind::kBarrier, 9, /*exposed=*/true);
+  CommSpan failed = SpanOf(*group, CallKind::kBarrier, 9, /*exposed=*/true);
   static_cast<CallObserver&>(writer).OnBegin(failed);
   failed.failed = true;
   static_cast<CallObserver&>(writer).OnEnd(failed);

@@ -129,6 +129,7 @@ const Variables kTask = {
     {"SLURM_JOB_ID", "1"},
     {"SLURM_STEP_ID", "0"},
     {"SLURM_PROCID", "3"},
+    {"SLURM_GTIDS", "0,3,4"},
     {"SLURM_LOCALID", "1"},
     {"SLURM_NODEID", "0"},
     {"SLURM_NTASKS", "5"},
@@ -190,6 +191,7 @@ TEST_CASE("where in Slurm") {
   CHECK(task.task == 3);
   CHECK(task.local_task == 1);
   CHECK(task.local_tasks() == 3);
+  CHECK(task.tasks_here == std::vector<int>{0, 3, 4});
   CHECK(Scope(kTask).kind == Kind::kStep);  // of a process whose ancestors are not to be seen
 
   const SlurmScope batch = Scope(kBatch, "2.batch");
@@ -231,6 +233,7 @@ TEST_CASE("variables of a step that are missing or contradict each other") {
   CHECK(Scope(Without(kTask, {"SLURM_NTASKS"})).tasks() == 5);
   CHECK(Scope(Without(kTask, {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"})).tasks() == 5);
   CHECK(Scope(Without(kTask, {"SLURM_STEP_NODELIST"})).nodes.size() == 3);
+  CHECK(Scope(Without(kTask, {"SLURM_GTIDS"})).tasks_here.empty());
   CHECK(Scope(Without(kTask, {"SLURM_STEP_TASKS_PER_NODE"})).local_tasks() == 3);
 
   for (const char* name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}) {
@@ -242,6 +245,8 @@ TEST_CASE("variables of a step that are missing or contradict each other") {
   CHECK(key(With(kTask, {{"SLURM_STEP_NUM_TASKS", "4"}})) == "SLURM_STEP_NUM_TASKS");
   CHECK(key(With(kTask, {{"SLURM_STEP_TASKS_PER_NODE", "3,1"}})) == "SLURM_STEP_TASKS_PER_NODE");
   CHECK(key(With(kTask, {{"SLURM_STEP_NODELIST", "node["}})) == "SLURM_STEP_NODELIST");
+  for (const char* tasks : {"0,5", "0,x", "0,"})
+    CHECK(key(With(kTask, {{"SLURM_GTIDS", tasks}})) == "SLURM_GTIDS");
   CHECK(key(With(kTask, {{"SLURM_RESTART_COUNT", "many"}})) == "SLURM_RESTART_COUNT");
   CHECK(key(With(kTask, {{"SLURM_HET_SIZE", "2"}})) == "SLURM_HET_SIZE");
   CHECK(key(Without(kBatch, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"})) == "SLURM_JOB_NODELIST");

@@ -128,7 +128,12 @@ Recipe Full() {
                   .async = false,
                   .when_busy = WhenBusy::kSkip,
                   .stop_after = 14100.25};
-  r.log = {.every = 10, .tensorboard = true, .hook = "sh -c 'x | y'", .trace_step = 3};
+  r.log = {.every = 10,
+           .tensorboard = true,
+           .hook = "sh -c 'x | y'",
+           .trace_step = 3,
+           .metrics_port = 9090,
+           .metrics_address = "0.0.0.0"};
   r.launch = {.kind = LaunchKind::kSlurm,
               .device = DeviceKind::kCuda,
               .hosts = {{.host = "n1"}, {.host = "n2", .slots = 4}},

@@ -1,0 +1,31 @@
+"""A run that is called on node1 of a cluster, over SSH and without a shared disk."""
+
+import subprocess
+
+from run_files import RunFiles
+
+OUT = "/root/out"  # a folder of node1 alone
+
+
+class HostRun(RunFiles):
+    def __init__(self, cluster, case, *words, out=OUT, environment=None, through=()):
+        """`words` are those of ftune but for output_dir, which is `out`; `through`: a command that calls another."""
+        super().__init__(cluster.path("node1", out))
+        self.cluster, self.case = cluster, case
+        folder = case.folder.resolve()
+        self.said = folder / "said.txt"
+        with open(self.said, "w") as said:
+            self.process = cluster.popen(
+                "node1", [*through, case.ftune, *words, f"output_dir={out}"], cwd=folder, stdin=subprocess.DEVNULL,
+                stdout=said, stderr=said,
+                environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
+
+    def await_step(self, step):
+        def check_alive():
+            assert self.process.poll() is None, f"it has ended: {self.said.read_text()}"
+        super().await_step(step, check_alive)
+
+    def end(self, code, seconds=300):
+        """Waits for its end; → what it said."""
+        assert self.process.wait(seconds) == code, (self.process.returncode, self.said.read_text()[-3000:])
+        return self.said.read_text()
