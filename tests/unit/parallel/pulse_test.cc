@@ -210,7 +210,8 @@ Pulse InStep(int64_t step, double still, double compute = 0.1) {
 
 TEST_CASE("ranks hang where none shows anything new") {
   const absl::Duration second = absl::Seconds(1);
-  HangWatch watch(2, {.in_steps = absl::Seconds(3), .elsewhere = absl::Seconds(10)});
+  HangWatch watch(
+      2, {.in_steps = absl::Seconds(3) - kOldestPulse, .elsewhere = absl::Seconds(10) - kOldestPulse});
   const auto look = [&](const Pulse& a, const Pulse& b) {
     watch.OnPulse(0, a);
     watch.OnPulse(1, b);
