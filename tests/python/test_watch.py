@@ -86,8 +86,8 @@ def test_standstill(case):
 
 def test_standstill_is_restarted(case):
     """After a standstill the run goes on, and comes to what it would have come to."""
-    arguments = [case.recipe(adapter=False), "parallel.data=2", "train.max_steps=1000", f"train.num_epochs={LONG}",
-                 "checkpoint.save_steps=10"]
+    arguments = [case.recipe(adapter=False), "parallel.data=2", "train.max_steps=5000", f"train.num_epochs={LONG}",
+                 "checkpoint.save_steps=50"]
     Run(case, *arguments).end(0)
     expected = losses(case)[-1]
     shutil.rmtree(case.folder / "out")
