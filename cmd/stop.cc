@@ -1,6 +1,8 @@
 // ftune stop RUN: ends a run, with a checkpoint or without.
 
+extern "C" {  // glibc 2.36 leaves it out
 #include <sys/pidfd.h>
+}
 
 #include <CLI/CLI.hpp>
 #include <csignal>

@@ -32,6 +32,7 @@ constexpr absl::Duration kLongest = absl::Seconds(10);  // of each half, on a sl
 fs::path NearestFolder(const fs::path& folder) {
   std::error_code error;
   fs::path nearest = fs::absolute(folder, error).lexically_normal();
+  if (!nearest.has_filename()) nearest = nearest.parent_path();  // "a/." has become "a/"
   while (!fs::is_directory(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
   return nearest;
 }

@@ -29,9 +29,10 @@ Check CheckProgramOnPath(const std::string& name, const std::vector<std::string>
                          const std::string& why) {
   const absl::StatusOr<ProgramEnd> end = RunProgram(words);
   if (!end.ok()) return Missing(name, needed, StrCat("no ", words[0], " on PATH"), why);
-  const std::string said = end->output + end->errors;
+  const std::string all = end->output + end->errors;
+  const std::string said = all.substr(0, all.find('\n'));
   if (end->wait_status != 0) return Missing(name, needed, StrCat(words[0], " does not work: ", said), why);
-  return Found(name, said.substr(0, said.find_first_of("\n,")));
+  return Found(name, said.substr(0, said.find(',')));
 }
 
 }  // namespace

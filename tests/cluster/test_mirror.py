@@ -12,39 +12,36 @@ from pathlib import Path
 from cli_case import random_model
 from cluster import Cluster
 from cluster_case import main, wait_until
+from run_files import RunFiles, agent_on, none_left
 
 OUT = "/root/out"  # a folder of each node's own
 STEPS = 240
 
 
-class Run:
+class Run(RunFiles):
     """A run that is called on a node, for two ranks on each of two others."""
 
-    def __init__(self, cluster, case, *words, node="node1", hosts="[node2, node3]"):
-        self.cluster, self.case, self.node = cluster, case, node
-        self.said = case.folder.resolve() / f"said-{node}.txt"
+    def __init__(self, cluster, case, *words, node="node1"):
+        super().__init__(cluster.path(node, OUT))
+        self.node, self.said = node, case.folder.resolve() / f"said-{node}.txt"
         with open(self.said, "w") as said:
             self.process = cluster.popen(
-                node, [case.ftune, *words, f"launch.hosts={hosts}"], cwd=case.folder.resolve(),
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, environment={"HOME": "/root"})
-
-    def path(self, name, node=None):
-        return self.cluster.path(node or self.node, f"{OUT}/{name}")
-
-    def log(self, node=None):
-        path = self.path("log.jsonl", node)
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+                node, [case.ftune, *words, "launch.hosts=[node2, node3]"], cwd=case.folder.resolve(), stdin=subprocess.DEVNULL,
+                stdout=said, stderr=said, environment={"HOME": "/root"})
 
     def await_step(self, step):
-        def trained():
+        def check_alive():
             assert self.process.poll() is None, f"it has ended: {self.said.read_text()}"
-            return max((line["step"] for line in self.log() if line["event"] == "train"), default=0) >= step
-        wait_until(trained, f"step {step}", 120)
+        super().await_step(step, check_alive)
 
-    def end(self, code, seconds=180):
+    def end(self, code, seconds=300):
         """Waits for its end; → what it said."""
         assert self.process.wait(seconds) == code, (self.process.returncode, self.said.read_text()[-3000:])
         return self.said.read_text()
+
+    def checkpoints(self):
+        folder = self.folder / "checkpoints"
+        return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
 
 
 def recipe(case, steps=STEPS, text="", model=None):
@@ -65,16 +62,11 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def checkpoints(run, node=None):
-    folder = run.path("checkpoints", node)
-    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-
-
 def undisturbed(cluster, case):
     """The weights of a run that is called where the first rank is."""
     run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", node="node2")
     run.end(0)
-    weights = files(run.path("model"))
+    weights = files(run.folder / "model")
     cluster.run("node2", ["rm", "-rf", OUT], check=True)
     return weights
 
@@ -84,12 +76,8 @@ def verified(cluster, case, run, count):
     done = cluster.run(run.node, [case.ftune, "checkpoint", "verify", OUT, "--json"], cwd=case.folder.resolve())
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["checkpoints"]) == count, done.stdout
-    hidden = [path for path in run.path("").rglob(".*")]
+    hidden = [path for path in run.folder.rglob(".*")]
     assert not hidden, hidden
-
-
-def of_ftune(cluster, node, word):
-    return [p for p in cluster.processes(node) if f" {word}" in f"{p.command} " and "node_run" not in p.command]
 
 
 def test_whole(case):
@@ -100,20 +88,20 @@ def test_whole(case):
         run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--json")
         answer = json.loads(run.end(0).splitlines()[-1])
         assert answer["run"] == OUT and answer["steps"] == STEPS, answer
-        assert files(run.path("model")) == expected
-        assert checkpoints(run) == ["step-00000200", "step-00000240"], checkpoints(run)
+        assert files(run.folder / "model") == expected
+        assert run.checkpoints() == ["step-00000200", "step-00000240"], run.checkpoints()
         verified(cluster, case, run, 2)
-        steps = [line["step"] for line in run.log() if line["event"] == "train"]
-        assert steps == list(range(1, STEPS + 1)), steps
+        assert run.steps() == list(range(1, STEPS + 1)), run.steps()
         assert run.log()[-1]["event"] == "end" and run.log()[-1]["run"] == OUT
-        assert f"output_dir: {OUT}" in run.path("recipe.yaml").read_text()
-        assert {"audit.json", "dropped.jsonl"} <= {path.name for path in run.path("data").iterdir()}
+        assert f"output_dir: {OUT}" in (run.folder / "recipe.yaml").read_text()
+        assert {"audit.json", "dropped.jsonl"} <= {path.name for path in (run.folder / "data").iterdir()}
         for node in ("node2", "node3"):
             assert not cluster.path(node, OUT).exists(), node
+        none_left(cluster)
         # It goes on from there, with more steps.
         run = Run(cluster, case, "resume", OUT, "train.max_steps=250")
         assert "goes on from step 240" in run.end(0)
-        assert [line["step"] for line in run.log() if line["event"] == "train"][-1] == 250
+        assert run.steps()[-1] == 250
         verified(cluster, case, run, 2)
 
 
@@ -128,11 +116,11 @@ def test_faults(case):
 
         run = start()
         run.await_step(60)
-        os.kill(of_ftune(cluster, "node2", "agent")[0].pid, signal.SIGKILL)
+        os.kill(agent_on(cluster, "node2").pid, signal.SIGKILL)
         run.end(0)
         restart = next(line for line in run.log() if line["event"] == "restart")
         assert "node2" in restart["cause"] and restart["step"] >= 10, restart
-        assert files(run.path("model")) == expected
+        assert files(run.folder / "model") == expected
         verified(cluster, case, run, 2)
 
         # Another host is the first from there on: it is sent what the lost one had written.
@@ -152,13 +140,13 @@ def test_faults(case):
         run.await_step(60)
         run.process.kill()
         run.process.wait(60)
-        last = max(line["step"] for line in run.log() if line["event"] == "train")
+        last = max(run.steps())
         run = start("--resume")
         run.end(0)
         # Its ranks have saved where they were; that came here when it was called again.
         start_line = [line for line in run.log() if line["event"] == "start"][-1]
         assert start_line["resumed_from"] >= last, (start_line, last)
-        assert files(run.path("model")) == expected
+        assert files(run.folder / "model") == expected
         verified(cluster, case, run, 2)
 
 
@@ -171,14 +159,14 @@ def test_slow_link(case):
         expected = undisturbed(cluster, case)
         cluster.rate("node1", "16mbit")
         run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}")
-        incomplete = run.path("checkpoints/.incomplete-mirror")
+        incomplete = run.folder / "checkpoints/.incomplete-mirror"
         wait_until(lambda: incomplete.exists() and sum(len(b) for b in files(incomplete).values()) > 1 << 20, "a transfer", 120)
-        os.kill(of_ftune(cluster, "node2", "agent")[0].pid, signal.SIGKILL)
+        os.kill(agent_on(cluster, "node2").pid, signal.SIGKILL)
         wait_until(lambda: any(line["event"] == "restart" for line in run.log()), "a restart", 120)
         run.end(0)
         restarts = [line for line in run.log() if line["event"] == "restart"]
         assert len(restarts) == 1, restarts
-        assert files(run.path("model")) == expected
+        assert files(run.folder / "model") == expected
         sizes = [line["bytes"] for line in run.log() if "bytes" in line]
         assert min(sizes) > 10e6, sizes  # five seconds of that link
         verified(cluster, case, run, 2)
@@ -192,20 +180,20 @@ def test_requests(case):
         cluster.path("node2", f"{OUT}/notes.txt").write_text("mine")
         run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--json")
         run.await_step(3)
-        run.path("save").touch()
-        wait_until(lambda: checkpoints(run), "a checkpoint that was asked for")
-        assert not run.path("save").exists()
+        (run.folder / "save").touch()
+        wait_until(lambda: run.checkpoints(), "a checkpoint that was asked for")
+        assert not (run.folder / "save").exists()
         run.process.send_signal(signal.SIGTERM)
         said = run.end(75)
         assert json.loads(said.splitlines()[-1])["run"] == OUT and f"saved {OUT}/checkpoints/step-" in said, said
-        assert "/root/.cache" not in said, said
+        assert "/root/.cache/ftune/runs" not in said, said
         assert [path.name for path in cluster.path("node2", OUT).iterdir()] == ["notes.txt"]
         verified(cluster, case, run, 2)
         # Nor has a run that cannot begin replaced what is here.
         (case.folder / "bad.jsonl").write_text("no JSON\n")
-        before = files(run.path(""))
+        before = files(run.folder)
         Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--force", "data.train=bad.jsonl").end(4)
-        after = files(run.path(""))
+        after = files(run.folder)
         assert all(after[name] == before[name] for name in before if name != "status.json" and not name.startswith("ranks/"))
 
 

@@ -165,7 +165,7 @@ def test_program(case):
         times = set()
         for attempt in ("first", "second"):
             cluster.run("node1", ["rm", "-rf", OUT], check=True)
-            HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", *words).end(0)
+            HostRun(cluster, case, "train", "recipe.yaml", *words).end(0)
             none_left(cluster)
             for node in ("node2", "node3"):
                 folders = list(cluster.path(node, programs).iterdir())
@@ -180,7 +180,7 @@ def test_stranger(case):
     """Who does not know the run's token gets nothing from the ranks' store, and the run tells of it once."""
     recipe(case)
     with hosts(case, 2) as cluster:
-        run = HostRun(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "train.max_steps=400",
+        run = HostRun(cluster, case, "train", "recipe.yaml", "train.max_steps=400",
                                  "launch.hosts=[node1, node2]")
         run.await_step(1)
         rank = ranks_on(cluster, "node2")[0]
