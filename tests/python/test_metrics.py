@@ -13,8 +13,8 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli_case import run_tests
-from test_ranks import LONG, Run, logged, long_recipe
-from test_status import ONE, status
+from test_ranks import LONG, logged, long_recipe
+from test_status import ONE, Told, status
 
 # What the driver's library tells, of a GPU of 80 GB that is half busy and one that does not say how busy it is.
 DRIVER = r"""
@@ -52,7 +52,7 @@ def metrics(address):
 
 
 def begin(case, *arguments, **options):
-    run = Run(case, *long_recipe(case), "log.metrics_port=0", *arguments, **options)
+    run = Told(case, *long_recipe(case), "log.metrics_port=0", *arguments, **options)
     run.wait_for_steps()
     run.wait_for(lambda: status(case)["state"] == "running" and status(case)["step"] > 1, "a status of steps")
     return run, status(case)["launcher"]["metrics"]
@@ -95,7 +95,7 @@ def test_pages(case):
             except urllib.error.HTTPError as error:
                 assert error.code == 404, (path, error)
         assert case.run("stop", "out").returncode == 0
-        _, said = run.end(143)
+        said = run.end(143)
         assert f"metrics: http://{address}/metrics" in said, said
         case.fails(2, "status", address, says=["no run can be asked there"])
 
