@@ -97,13 +97,12 @@ def test_commands_that_end(case):
 
 def test_command_that_does_not_read(case):
     """Lines are left out, training is not held up, and at the end all that the command has started is ended."""
-    said = train(case, "sleep 600 & trap '' TERM; sleep 600", "train.max_steps=6000", "train.num_epochs=10000", "--quiet",
+    said = train(case, "sleep 600 & trap '' TERM; sleep 600", "train.max_steps=1500", "train.num_epochs=10000",
                  "checkpoint.save_steps=100000")
-    assert said == "", said
     log = text(case, "out/log.jsonl")
-    assert log.count('"event":"train"') == 6000 and len(log) > 3 << 20, len(log)
-    said = train(case, "sleep 600 & sleep 600", "train.max_steps=6000", "train.num_epochs=10000", "checkpoint.save_steps=100000")
-    assert said.count("are left out") == 1 and "lines were left out" in said and "log.hook has not finished, and is ended" in said, said
+    assert log.count('"event":"train"') == 1500 and len(log) > 3 << 18, len(log)
+    assert said.count("are left out") == 1 and "lines were left out" in said, said
+    assert "log.hook has not finished, and is ended" in said, said
 
 
 def test_interrupted(case):

@@ -26,7 +26,7 @@ class LogHook final : public LogSink {
   static constexpr absl::Duration kUntilTerm = absl::Seconds(10);
   static constexpr absl::Duration kUntilKill = absl::Seconds(2);
   // Lines that wait for it; what comes when there are so many is left out.
-  static constexpr size_t kMostWaiting = size_t{1} << 20;  // bytes
+  static constexpr size_t kMostWaiting = size_t{1} << 18;  // bytes
 
   using Say = std::function<void(const std::string&)>;
 
