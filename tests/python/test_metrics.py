@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -52,6 +53,7 @@ def metrics(address):
 
 
 def begin(case, *arguments, **options):
+    shutil.rmtree(case.folder / "out", ignore_errors=True)
     run = Told(case, *long_recipe(case), "log.metrics_port=0", *arguments, **options)
     run.wait_for_steps()
     run.wait_for(lambda: status(case)["state"] == "running" and status(case)["step"] > 1, "a status of steps")
@@ -61,7 +63,7 @@ def begin(case, *arguments, **options):
 def test_pages(case):
     """Every family is described, samples are what the log says, counters grow; other paths are not found."""
     for arguments in (ONE, []):
-        run, address = begin(case, "--force", *arguments, "checkpoint.save_steps=20")
+        run, address = begin(case, *arguments, "checkpoint.save_steps=20")
         run.wait_for(lambda: status(case)["checkpoint"], "a checkpoint")
         families, samples = metrics(address)
         for family in families.values():
@@ -163,7 +165,7 @@ def test_gpus(case):
 
     def driver(source):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=source, text=True, check=True)
-        run, address = begin(case, "--force", *ONE, environment={"LD_LIBRARY_PATH": str(case.folder.resolve())})
+        run, address = begin(case, *ONE, environment={"LD_LIBRARY_PATH": str(case.folder.resolve())})
         samples = metrics(address)[1]
         assert case.run("stop", "out").returncode == 0
         run.end(143)

@@ -235,6 +235,8 @@ def test_logs(case):
     case.fails(2, "logs", "out", "--rank", "7", says=["--rank", "7", "0, 1"])
     case.fails(2, "logs", "out", "--rank", "first", says=["--rank", "first"])
     case.fails(2, "logs", "out", "--attempt", "3", says=["no logs of attempt 3"])
+    done = case.run("logs", "out", "--json")
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["key"] == "--json", done.stdout
 
 
 def test_no_run(case):
@@ -248,8 +250,6 @@ def test_no_run(case):
     assert case.run("train", case.recipe(), "output_dir=out").returncode == 0
     case.fails(2, "status", "out/checkpoints/step-00000003", says=["this is a checkpoint, not a run"])
     case.fails(2, "logs", "out", says=["no logs of ranks"])
-    done = case.run("logs", "out", "--json")
-    assert done.returncode == 2 and json.loads(done.stdout)["error"]["key"] == "--json", done.stdout
 
 
 def test_heartbeat(case):
