@@ -129,14 +129,6 @@ def small_disk(node, folder, size):
     return prepare
 
 
-def full_disk(node, folder):
-    def prepare(cluster, case):
-        small_disk(node, folder, "4k")(cluster, case)
-        cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
-        return []
-    return prepare
-
-
 def fill_disk(cluster, run, draw):
     cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
 
@@ -327,7 +319,6 @@ FAULTS = {
     "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
     "the disk of the run's folder is full": EndsRun(
         fill_disk, [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"), repair=make_room, early=False),
-    "the disk of another host is full": Refused(full_disk("node2", "/root/cache"), 4, ["node2:/root/cache", "No space left on device"]),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,
