@@ -303,9 +303,6 @@ FAULTS = {
         for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
     "nothing passes between two hosts for 12 s": GoesOn(
         for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
-    "nothing passes between two hosts for 10 s, launch.step_timeout 8 s": StartsAgain(
-        for_seconds(10, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
-        ("launch.step_timeout=8s",)),
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
     "a host is switched off and on": StartsAgain(
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
