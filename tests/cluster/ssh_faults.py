@@ -179,10 +179,9 @@ class StartsAgain:
 
     fault: Callable
     causes: list  # one of them must be in what is said
-    words: tuple = ()
 
     def play(self, stage, cluster, draw):
-        run = stage.start(cluster, *self.words)
+        run = stage.start(cluster)
         run.await_step(draw_step(draw, stage.steps))
         begun = time.time()
         self.fault(cluster, run, draw)
