@@ -37,8 +37,8 @@ def times_of(run, begun):
 
 
 def _span(values):
-    values = [value for value in values if value is not None]
-    return f"{min(values):.1f}–{max(values):.1f}" if values else ""
+    shown = sorted({f"{value:.1f}" for value in values if value is not None}, key=float)
+    return "–".join([shown[0], shown[-1]] if len(shown) > 1 else shown)
 
 
 def _row(name, played, outcomes):
