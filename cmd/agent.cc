@@ -29,12 +29,13 @@ void AddAgent(CLI::App& app, Invocation& invocation) {
       const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
       dup2(null.get(), STDIN_FILENO);
       invocation.json = false;
-      return CommandResult{.exit = ServeAgent(std::move(in), std::move(out),
-                                              {.version = FTUNE_VERSION,
-                                               .heartbeat_timeout = absl::Seconds(*seconds),
-                                               .examine = [](const nlohmann::json& facts) -> nlohmann::json {
-                                                 return CheckHost(facts.get<HostCheckOptions>());
-                                               }})};
+      return CommandResult{.exit =
+                               ServeAgent(std::move(in), std::move(out),
+                                          {.version = FTUNE_VERSION,
+                                           .heartbeat_timeout = absl::Seconds(*seconds),
+                                           .examine = [](const nlohmann::json& facts) -> nlohmann::json {
+                                             return {{"checks", CheckHost(facts.get<HostCheckOptions>())}};
+                                           }})};
     };
   });
 }

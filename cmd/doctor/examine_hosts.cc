@@ -50,7 +50,7 @@ class Examination {
       if (place == usable_.end()) {
         report.error = InWords(wrong_.at(host));
       } else if (const absl::StatusOr<Json>& answer = answers[place - usable_.begin()]; answer.ok()) {
-        report.checks = answer->get<Checks>();
+        report.checks = answer->at("checks").get<Checks>();
       } else {
         report.error = InWords(answer.status());
         wrong_[host] = answer.status();

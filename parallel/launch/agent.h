@@ -15,7 +15,7 @@ struct AgentOptions {
   std::string version;  // of ftune
   // Without a sign of life from the launcher for so long it is gone.
   absl::Duration heartbeat_timeout = absl::Seconds(30);
-  // Answers the question kExamine, whose facts it gets.
+  // Answers the question kExamine, whose facts it gets, by an object.
   std::function<nlohmann::json(const nlohmann::json& facts)> examine;
 };
 

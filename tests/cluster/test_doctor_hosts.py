@@ -42,7 +42,7 @@ def fit(answer):
 def test_hosts(case):
     case.recipe("launch: {hosts: [node1, node2, node3]}\n")
     with cluster_of(case, 3) as cluster:
-        code, answer = doctor(cluster, case, "recipe.yaml", "--hosts")
+        code, answer = doctor(cluster, case, "recipe.yaml", "train.global_batch_size=6", "--hosts")
         assert code == fit(answer), answer
         assert [host["host"] for host in answer["hosts"]] == HOSTS
         for host in answer["hosts"]:
