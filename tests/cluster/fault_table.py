@@ -2,7 +2,6 @@
 
 import argparse
 import random
-import sys
 import time
 import traceback
 from dataclasses import dataclass
