@@ -89,17 +89,17 @@ absl::Status Follow(const RunPaths& paths, const LogsOptions& options, std::opti
 }
 
 absl::StatusOr<CommandResult> ShowLogs(const LogsOptions& options, bool json) {
+  const RunPaths paths(options.run);
+  FTUNE_ASSIGN_OR_RETURN(const std::optional<int> rank, RankOf(options.rank));
+  FTUNE_RETURN_IF_ERROR(ObserveRun(paths.folder).status());
+  FTUNE_ASSIGN_OR_RETURN(const int attempt, FirstAttempt(paths, options));
+  FTUNE_RETURN_IF_ERROR(CheckAttempt(paths, attempt, rank));
   if (json) {
     return UsageError({.file = "command line",
                        .key = "--json",
                        .message = "logs are text",
                        .hint = "log.jsonl of the run is JSON, and so is `ftune status --json`"});
   }
-  const RunPaths paths(options.run);
-  FTUNE_ASSIGN_OR_RETURN(const std::optional<int> rank, RankOf(options.rank));
-  FTUNE_RETURN_IF_ERROR(ObserveRun(paths.folder).status());
-  FTUNE_ASSIGN_OR_RETURN(const int attempt, FirstAttempt(paths, options));
-  FTUNE_RETURN_IF_ERROR(CheckAttempt(paths, attempt, rank));
   RankLogs logs(paths, attempt, rank);
   if (options.follow) {
     FTUNE_RETURN_IF_ERROR(Follow(paths, options, rank, std::move(logs)));

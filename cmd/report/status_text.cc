@@ -84,7 +84,7 @@ std::string SpeedLine(const TrainingFigures& figures) {
 }
 
 std::string CheckpointLine(const TrainingFigures& figures, double now) {
-  if (!figures.checkpoint) return "none yet";
+  if (!figures.checkpoint) return "no checkpoint";
   return StrCat("step ", figures.checkpoint->step, ", ", HumanDuration(now - figures.checkpoint->time),
                 " ago: ", figures.checkpoint->path);
 }

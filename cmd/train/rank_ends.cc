@@ -92,12 +92,8 @@ absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::strin
   }
   if (const std::optional<absl::Status> error = ReportedError(end)) {
     std::optional<ErrorDetail> reported = DetailOf(*error);
-    if (!reported) return *error;
-    if (MayPass(*error)) reported->message += ItWas(pulse);
-    // Each host has files of its own, which are named as scp does; but all have the same recipe.
-    const bool of_files = ExitCodeOf(*error) == static_cast<int>(ExitCode::kData);
-    if (of_files && !end.host.empty() && !reported->file.empty())
-      reported->file = StrCat(end.host, ":", reported->file);
+    if (!reported || !MayPass(*error)) return *error;
+    reported->message += ItWas(pulse);
     return UserError(static_cast<ExitCode>(ExitCodeOf(*error)), *std::move(reported));
   }
   if (end.stood_still) {

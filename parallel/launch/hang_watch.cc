@@ -29,7 +29,7 @@ bool HangWatch::Hangs(absl::Duration passed) {
   }
   still_ += passed;
   return std::all_of(pulses_.begin(), pulses_.end(), [&](const Pulse& pulse) {
-    return still_ >= (InSteps(pulse) ? limits_.in_steps : limits_.elsewhere);
+    return still_ >= kOldestPulse + (InSteps(pulse) ? limits_.in_steps : limits_.elsewhere);
   });
 }
 

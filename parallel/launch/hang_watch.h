@@ -8,6 +8,9 @@
 
 namespace ftune {
 
+// What is known of a rank may be so old: pulses are looked at once a second, and come from other hosts.
+inline constexpr absl::Duration kOldestPulse = absl::Seconds(2);
+
 struct HangLimits {
   absl::Duration in_steps = absl::InfiniteDuration();
   // Until a rank has made its first whole step, and while it saves.
@@ -23,8 +26,8 @@ class HangWatch {
   void OnStopped(int rank) { stopped_[rank] = true; }
   void OnContinued(int rank) { stopped_[rank] = false; }
 
-  // Lets time pass in which this process has run; whether no rank has shown anything new for longer than
-  // where it is allows, of each.
+  // Lets time pass in which this process has run; whether no rank has shown anything new for longer, by
+  // kOldestPulse, than where it is allows, of each.
   bool Hangs(absl::Duration passed);
   // For how long none has.
   absl::Duration still() const { return still_; }

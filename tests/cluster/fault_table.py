@@ -2,7 +2,6 @@
 
 import argparse
 import random
-import sys
 import time
 import traceback
 from dataclasses import dataclass
@@ -37,8 +36,8 @@ def times_of(run, begun):
 
 
 def _span(values):
-    values = [value for value in values if value is not None]
-    return f"{min(values):.1f}–{max(values):.1f}" if values else ""
+    shown = sorted({f"{value:.1f}" for value in values if value is not None}, key=float)
+    return "–".join([shown[0], shown[-1]] if len(shown) > 1 else shown)
 
 
 def _row(name, played, outcomes):
@@ -80,7 +79,8 @@ def main(script, doc, names, open_stage, missing):
     play = open_stage(arguments.ftune.resolve(), arguments.work, arguments.steps)
     outcomes = {name: [] for name in arguments.names or names}
     failures = []
-    for seed in range(arguments.seed, arguments.seed + arguments.times):
+    for number in range(arguments.times):
+        seed = arguments.seed + number
         for name, of_name in outcomes.items():
             print(f"{name}, seed {seed}: ", end="", flush=True)
             begun = time.monotonic()
@@ -90,10 +90,10 @@ def main(script, doc, names, open_stage, missing):
             except Exception:
                 failures.append(f"--times 1 --seed {seed} '{name}'")
                 print(f"FAILED\n{traceback.format_exc()}", flush=True)
-    rows = {name: _row(name, arguments.times, of_name) for name, of_name in outcomes.items()}
+        rows = {name: _row(name, number + 1, of_name) for name, of_name in outcomes.items()}
+        if arguments.table:
+            _update(arguments.table, script, names, rows)
     print("\n".join([COLUMNS, *rows.values()]))
-    if arguments.table:
-        _update(arguments.table, script, names, rows)
     for failure in failures:
         print(f"to repeat what failed: {failure}")
     return 1 if failures else 0

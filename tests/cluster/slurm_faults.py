@@ -315,7 +315,6 @@ FAULTS = {
     "srun of an agent is killed": StartsAgain(kill_named("srun", BATCH), ["host node3 is lost", "its host is lost"]),
     "the step of an agent is cancelled": StartsAgain(cancel_step, ["host node3 is lost", "its host is lost", "rank "]),
     "slurmd is killed, and back after 3 s": GoesOn(restart_daemon("slurmd", OTHER, 3)),
-    "slurmctld is killed, and back after 5 s": GoesOn(restart_daemon("slurmctld", "node1", 5)),
     "the job is queued again": QueuedAgain(call("scontrol", "requeue"), ""),
     "Slurm says that the time limit is near (USR1)": QueuedAgain(call("scancel", "--batch", "--signal=USR1"), "is queued again"),
     "a node is switched off": QueuedAgain(switch_off(OTHER), "NODE FAILURE", switch_on(OTHER)),

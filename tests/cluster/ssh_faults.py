@@ -129,14 +129,6 @@ def small_disk(node, folder, size):
     return prepare
 
 
-def full_disk(node, folder):
-    def prepare(cluster, case):
-        small_disk(node, folder, "4k")(cluster, case)
-        cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
-        return []
-    return prepare
-
-
 def fill_disk(cluster, run, draw):
     cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
 
@@ -187,10 +179,9 @@ class StartsAgain:
 
     fault: Callable
     causes: list  # one of them must be in what is said
-    words: tuple = ()
 
     def play(self, stage, cluster, draw):
-        run = stage.start(cluster, *self.words)
+        run = stage.start(cluster)
         run.await_step(draw_step(draw, stage.steps))
         begun = time.time()
         self.fault(cluster, run, draw)
@@ -311,9 +302,6 @@ FAULTS = {
         for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
     "nothing passes between two hosts for 12 s": GoesOn(
         for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
-    "nothing passes between two hosts for 10 s, launch.step_timeout 8 s": StartsAgain(
-        for_seconds(10, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3")), ["rank "],
-        ("launch.step_timeout=8s",)),
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
     "a host is switched off and on": StartsAgain(
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
@@ -327,7 +315,6 @@ FAULTS = {
     "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
     "the disk of the run's folder is full": EndsRun(
         fill_disk, [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"), repair=make_room, early=False),
-    "the disk of another host is full": Refused(full_disk("node2", "/root/cache"), 4, ["node2:/root/cache", "No space left on device"]),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,

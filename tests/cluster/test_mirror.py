@@ -9,9 +9,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cli_case import random_model
 from cluster import Cluster
-from cluster_case import main, wait_until
+from cluster_case import cli_case, main, wait_until
 from run_files import RunFiles, agent_on, none_left
 
 OUT = "/root/out"  # a folder of each node's own
@@ -153,7 +152,8 @@ def test_faults(case):
 def test_slow_link(case):
     """A transfer takes longer than a host may be silent: nobody is given up for it. Where it is cut nothing half is there."""
     model = case.folder / "model"
-    random_model(model, hidden_size=192, intermediate_size=512, num_attention_heads=6, num_key_value_heads=2, head_dim=32, num_hidden_layers=4)
+    cli_case.random_model(model, hidden_size=192, intermediate_size=512, num_attention_heads=6, num_key_value_heads=2, head_dim=32,
+                          num_hidden_layers=4)
     recipe(case, steps=20, text="checkpoint: {save_steps: 10}\n", model=model)
     with three(case) as cluster:
         expected = undisturbed(cluster, case)

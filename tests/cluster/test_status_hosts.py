@@ -7,7 +7,7 @@ from cluster_case import cluster_of, main, wait_until
 from host_run import HostRun
 from run_files import none_left
 
-TWO = ["launch.hosts=[node1, node2]", "launch.ranks_per_host=2", "launch.heartbeat_timeout=3s"]
+TWO = ["launch.hosts=[node1, node2]", "launch.ranks_per_host=2", "launch.heartbeat_timeout=10s"]
 
 
 class Watched(HostRun):
@@ -16,8 +16,9 @@ class Watched(HostRun):
     def __init__(self, cluster, case, *words):
         case.recipe("checkpoint: {save_steps: 10}\n", adapter=False)
         path = case.folder / "recipe.yaml"
-        path.write_text(path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
-                                                 "global_batch_size: 12, max_steps: 100000, num_epochs: 100000"))
+        text = path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
+                                        "global_batch_size: 12, max_steps: 100000, num_epochs: 100000")
+        path.write_text(text.replace("sequence_len: 128", "sequence_len: 128, packing: false"))
         self.out = case.folder.resolve() / "out"
         super().__init__(cluster, case, "train", "recipe.yaml", "--force", *TWO, *words, out=self.out)
         self.await_state("running")
@@ -63,7 +64,7 @@ def test_views(case):
         text = cluster.run("node3", ["python3", "-c", f"import urllib.request as u; print(u.urlopen('http://{server}/metrics').read().decode())"],
                            check=True).stdout
         assert 'ftune_rank_up{rank="3",host="node2"} 1' in text and 'ftune_host_up{host="node2"} 1' in text, text
-        assert run.call("node3", "logs", str(run.out), "--rank", "3") == (run.out / "ranks/attempt-1/rank-3.log").read_text()
+        assert run.call("node3", "logs", str(run.out), "--rank", "3", "--attempt", "1") == (run.out / "ranks/attempt-1/rank-3.log").read_text()
         # From a host that cannot signal it.
         said = run.call("node3", "stop", str(run.out), "--save")
         assert "stopped after step" in said, said

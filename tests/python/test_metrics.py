@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,8 +14,8 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli_case import run_tests
-from test_ranks import LONG, Run, logged, long_recipe
-from test_status import ONE, status
+from test_ranks import LONG, logged, long_recipe
+from test_status import ONE, Told, status
 
 # What the driver's library tells, of a GPU of 80 GB that is half busy and one that does not say how busy it is.
 DRIVER = r"""
@@ -52,7 +53,8 @@ def metrics(address):
 
 
 def begin(case, *arguments, **options):
-    run = Run(case, *long_recipe(case), "log.metrics_port=0", *arguments, **options)
+    shutil.rmtree(case.folder / "out", ignore_errors=True)
+    run = Told(case, *long_recipe(case), "log.metrics_port=0", *arguments, **options)
     run.wait_for_steps()
     run.wait_for(lambda: status(case)["state"] == "running" and status(case)["step"] > 1, "a status of steps")
     return run, status(case)["launcher"]["metrics"]
@@ -61,7 +63,7 @@ def begin(case, *arguments, **options):
 def test_pages(case):
     """Every family is described, samples are what the log says, counters grow; other paths are not found."""
     for arguments in (ONE, []):
-        run, address = begin(case, "--force", *arguments, "checkpoint.save_steps=20")
+        run, address = begin(case, *arguments, "checkpoint.save_steps=20")
         run.wait_for(lambda: status(case)["checkpoint"], "a checkpoint")
         families, samples = metrics(address)
         for family in families.values():
@@ -95,7 +97,7 @@ def test_pages(case):
             except urllib.error.HTTPError as error:
                 assert error.code == 404, (path, error)
         assert case.run("stop", "out").returncode == 0
-        _, said = run.end(143)
+        said = run.end(143)
         assert f"metrics: http://{address}/metrics" in said, said
         case.fails(2, "status", address, says=["no run can be asked there"])
 
@@ -163,7 +165,7 @@ def test_gpus(case):
 
     def driver(source):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=source, text=True, check=True)
-        run, address = begin(case, "--force", *ONE, environment={"LD_LIBRARY_PATH": str(case.folder.resolve())})
+        run, address = begin(case, *ONE, environment={"LD_LIBRARY_PATH": str(case.folder.resolve())})
         samples = metrics(address)[1]
         assert case.run("stop", "out").returncode == 0
         run.end(143)

@@ -15,6 +15,22 @@ from test_ranks import LONG, Run, free_port, logged, long_recipe
 ONE = ["parallel.data=1"]
 
 
+class Told(Run):
+    """What it says goes to a file: nobody reads it meanwhile."""
+
+    def __init__(self, case, *arguments, **options):
+        self.said = case.folder / "said.txt"
+        with open(self.said, "w") as said:
+            super().__init__(case, *arguments, stderr=said, **options)
+
+    def end(self, code):
+        """→ what it said."""
+        self.process.communicate(timeout=60)
+        assert self.process.returncode == code, f"exit {self.process.returncode}, expected {code}: {self.said.read_text()[-3000:]}"
+        self.check_nothing_left()
+        return self.said.read_text()
+
+
 def status(case, run="out"):
     done = case.run("status", run, "--json")
     assert done.returncode == 0, done.stderr
@@ -28,7 +44,7 @@ def shown(case, run="out"):
 
 
 def begin(case, *arguments):
-    run = Run(case, *long_recipe(case), *arguments)
+    run = Told(case, *long_recipe(case), *arguments)
     run.wait_for_steps()
     run.wait_for(lambda: status(case)["state"] == "running" and status(case)["step"] > 1, "a status of steps")
     return run
@@ -219,6 +235,8 @@ def test_logs(case):
     case.fails(2, "logs", "out", "--rank", "7", says=["--rank", "7", "0, 1"])
     case.fails(2, "logs", "out", "--rank", "first", says=["--rank", "first"])
     case.fails(2, "logs", "out", "--attempt", "3", says=["no logs of attempt 3"])
+    done = case.run("logs", "out", "--json")
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["key"] == "--json", done.stdout
 
 
 def test_no_run(case):
@@ -232,8 +250,6 @@ def test_no_run(case):
     assert case.run("train", case.recipe(), "output_dir=out").returncode == 0
     case.fails(2, "status", "out/checkpoints/step-00000003", says=["this is a checkpoint, not a run"])
     case.fails(2, "logs", "out", says=["no logs of ranks"])
-    done = case.run("logs", "out", "--json")
-    assert done.returncode == 2 and json.loads(done.stdout)["error"]["key"] == "--json", done.stdout
 
 
 def test_heartbeat(case):

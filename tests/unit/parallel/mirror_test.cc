@@ -154,10 +154,10 @@ TEST_CASE("what another run left goes when the new one has begun, and not before
 
 TEST_CASE("what cannot be written is told, leaves no trace, and comes when it can be") {
   Pair pair;
-  Write(pair.to / "checkpoints", "a file");
-  Write(pair.from / "checkpoints/step-1/manifest", "1");
   Write(pair.from / "log", "one\n");
   pair.Start();
+  Write(pair.to / "checkpoints", "a file");
+  Write(pair.from / "checkpoints/step-1/manifest", "1");
   CHECK(!pair.Finish().ok());
   CHECK(!pair.receiver->status().ok());
   CHECK(pair.receiver->TakeFailures().size() == 1);
