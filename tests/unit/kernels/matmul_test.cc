@@ -55,7 +55,8 @@ TEST_CASE("fp32 products of every orientation, strided, with alpha and beta") {
             for (int64_t i = 0; i < s.m; ++i) std::fill_n(args.c.f32() + i * args.c.stride(), s.n, kNan);
           }
           device.backend.MatMul({}, args);
-          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 6);
+          // How sums of up to 300 products are cut depends on the processor.
+          CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= 10);
         }
       }
     }

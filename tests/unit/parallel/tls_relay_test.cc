@@ -126,7 +126,7 @@ TEST_CASE("relays end while connections are open") {
   const auto store = *TcpStore::Connect(kLoopback, client->port(), "p/", kSoon);
   behind.reset();
   client.reset();
-  CHECK_FALSE(store->Set("key", "value", kSoon).ok());
+  CHECK_FALSE(store->Get("hello", kSoon).ok());
 }
 
 }  // namespace

@@ -394,8 +394,8 @@ TEST_CASE("what this version does not have is refused by name") {
   CHECK(Unavailable("parallel: {context: 2}\n") ==
         "dir/my.run.yaml:3: error: parallel.context: this version of ftune does not have this value; found "
         "2, expected 1; use parallel.data, parallel.tensor or parallel.pipeline");
-  for (const std::string text : {"memory: {offload: parameters}", "parallel: {context: 2}",
-                                 "launch: {device: cuda}", "log: {tensorboard: true}", "log: {hook: a}"}) {
+  for (const std::string text :
+       {"memory: {offload: parameters}", "parallel: {context: 2}", "launch: {device: cuda}"}) {
     CAPTURE(text);
     const std::string section = text.substr(0, text.find(':'));
     const absl::StatusOr<LoadedRecipe> loaded = LoadRecipeText(kMinimal + text, "r.yaml");

@@ -141,6 +141,8 @@ Recipe Full() {
               .include = "n1@n2:0,1",
               .exclude = "n3",
               .program = "/opt/ftune",
+              .copy_program = true,
+              .tls = true,
               .ranks_per_host = 8,
               .threads = 3,
               .max_restarts = 0,
