@@ -195,10 +195,10 @@ def test_two_at_once(case):
         path = f"data.prepared_path={stores.name}"
         first = start(case, recipe, path)
         assert wait_for(lambda: shards_in(stores), first)
+        first.send_signal(signal.SIGSTOP)  # it is still at work when the second comes
         second = start(case, recipe, path)
-        if killed:
-            time.sleep(0.3)
-            first.send_signal(signal.SIGKILL)
+        time.sleep(3)
+        first.send_signal(signal.SIGKILL if killed else signal.SIGCONT)
         outcomes = [process.communicate(timeout=300) for process in (first, second)]
         assert second.returncode == 0, outcomes[1]
         answer = json.loads(outcomes[1][0])
