@@ -353,7 +353,11 @@ void Agent::LookWhetherAllHaveMet() {
 
 void Agent::TellStrangers() {
   if (!store_) return;
-  for (const std::string& address : store_->TakeStrangers()) {
+  std::vector<std::string> addresses = store_->TakeStrangers();
+  for (std::string& address : serving_ ? serving_->TakeStrangers() : std::vector<std::string>()) {
+    addresses.push_back(std::move(address));
+  }
+  for (const std::string& address : addresses) {
     links_.Send(link_, {.kind = agent::kStranger, .facts = {{"address", address}}});
   }
 }

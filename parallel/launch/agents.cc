@@ -212,6 +212,8 @@ std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, con
       open.erase(host);
     }
   }
+  // An answer that still came would be taken for that to the next question.
+  for (const int host : open) Lose(host);
   return answers;
 }
 

@@ -118,7 +118,11 @@ std::string NumericAddress(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
   char text[NI_MAXHOST] = "";
   if (get(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
   getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  return text;
+  // Of a socket for both families, by whose name nobody knows the host.
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string_view numeric = text;
+  const bool mapped = numeric.starts_with(kMapped) && numeric.find('.') != std::string_view::npos;
+  return std::string(mapped ? numeric.substr(kMapped.size()) : numeric);
 }
 
 int PortOf(int socket) {

@@ -20,7 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/monotonic_clock.h"
 #include "base/quiet_thread.h"
 #include "base/strings.h"
 #include "parallel/launch/tcp_store_protocol.h"
@@ -78,6 +80,8 @@ struct Client {
   std::vector<std::string> waits_for;
   std::string present;  // the rank that lives as long as the connection
   bool closing = false;
+  bool known = false;  // it has shown the prefix
+  absl::Duration since = MonotonicNow();
   bool stranger = false;  // that is why it is closed
 };
 
@@ -119,12 +123,14 @@ class TcpStoreServer::Loop {
         const short out = client.out.empty() ? 0 : POLLOUT;
         waits.push_back({.fd = client.socket.get(), .events = static_cast<short>(POLLIN | out)});
       }
-      if (poll(waits.data(), waits.size(), -1) < 0) continue;
+      const int patience = static_cast<int>(absl::ToInt64Milliseconds(AnyUnknown() ? kLook : kLong));
+      if (poll(waits.data(), waits.size(), patience) < 0) continue;
       if (waits[0].revents != 0) return;
       size_t i = 2;
       for (Client& client : clients_) {
         if (waits[i++].revents != 0) Attend(client);
       }
+      RefuseSilent();
       for (const Client& client : clients_) {
         if (client.closing && !client.present.empty())
           Store(StrCat(prefix_, tcp_store::kTrouble), client.present);
@@ -141,7 +147,22 @@ class TcpStoreServer::Loop {
 
   void Accept() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket) clients_.push_back({.socket = std::move(socket)});
+    if (socket) {
+      clients_.push_back({.socket = std::move(socket)});
+    } else if (errno == EMFILE || errno == ENFILE) {
+      absl::SleepFor(kForDescriptors);  // of connections that end
+    }
+  }
+
+  bool AnyUnknown() const {
+    return std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.known; });
+  }
+
+  // Who belongs to the run says so at once.
+  void RefuseSilent() {
+    for (Client& client : clients_) {
+      if (!client.known && MonotonicNow() - client.since > kUnknownAtMost) Refuse(client);
+    }
   }
 
   void NoteStranger(const Client& client) {
@@ -242,6 +263,7 @@ class TcpStoreServer::Loop {
 
   bool Allowed(const std::string& key, Client& client) const {
     if (!key.starts_with(prefix_)) Refuse(client);
+    client.known = !client.closing;
     return !client.closing;
   }
 
@@ -277,6 +299,9 @@ class TcpStoreServer::Loop {
   }
 
   static constexpr uint64_t kMostKeys = 64;
+  static constexpr absl::Duration kUnknownAtMost = absl::Seconds(10);
+  static constexpr absl::Duration kLook = absl::Seconds(1), kLong = absl::Hours(1);
+  static constexpr absl::Duration kForDescriptors = absl::Milliseconds(100);
   static constexpr size_t kMostStrangers = 64;  // that are told of
   static constexpr size_t kMostUnread = 4 * tcp_store::kLongestText;
 

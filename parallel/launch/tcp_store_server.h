@@ -13,7 +13,8 @@ namespace ftune {
 
 class TcpStoreServer {
  public:
-  // On `host` and `port` (0: any free one). A connection that asks for a key without `prefix` is closed.
+  // On `host` and `port` (0: any free one). A connection that asks for a key without `prefix`, or for none
+  // within ten seconds, is closed.
   static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const std::string& host, int port,
                                                                const std::string& prefix);
   ~TcpStoreServer();

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <iterator>
 #include <list>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -21,6 +24,8 @@ namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
 constexpr absl::Duration kConnectTime = absl::Seconds(10);
+constexpr absl::Duration kForDescriptors = absl::Milliseconds(100);
+constexpr size_t kMostStrangers = 1000;
 
 // One connection that has come, and the one that it is carried to.
 struct Carried {
@@ -61,6 +66,10 @@ class TlsRelay::Loop {
     const std::lock_guard lock(mutex_);
     return why_failed_;
   }
+  std::vector<std::string> TakeStrangers() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(new_strangers_, {});
+  }
 
  private:
   void Run() {
@@ -75,7 +84,11 @@ class TlsRelay::Loop {
         carried.thread.join();
         return true;
       });
-      if (!came) continue;
+      if (!came) {
+        // Descriptors of connections that end are wanted.
+        if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kForDescriptors);
+        continue;
+      }
       Carried& carried = carried_.emplace_back();
       carried.from = std::move(came);
       carried.thread = QuietThread([this, &carried] {
@@ -98,7 +111,12 @@ class TlsRelay::Loop {
     }
     // The ends that are left wait for no more.
     const std::lock_guard lock(mutex_);
-    if (!why.empty()) why_failed_ = why;
+    if (!why.empty()) {
+      why_failed_ = why;
+      const std::string address = PeerAddressOf(carried.from.get());
+      const bool is_new = strangers_.size() < kMostStrangers && strangers_.insert(address).second;
+      if (is_new) new_strangers_.push_back(address);
+    }
     carried.from = {};
     carried.to = {};
   }
@@ -109,6 +127,8 @@ class TlsRelay::Loop {
   Carry carry_;
   mutable std::mutex mutex_;
   std::string why_failed_;
+  std::set<std::string> strangers_;
+  std::vector<std::string> new_strangers_;
   std::list<Carried> carried_;  // changed by the thread only; their descriptors under the mutex
   std::thread thread_;
 };
@@ -120,6 +140,7 @@ TlsRelay::~TlsRelay() = default;
 
 int TlsRelay::port() const { return loop_->port(); }
 std::string TlsRelay::why_failed() const { return loop_->why_failed(); }
+std::vector<std::string> TlsRelay::TakeStrangers() { return loop_->TakeStrangers(); }
 
 absl::StatusOr<std::unique_ptr<TlsRelay>> TlsRelay::Serve(Network& network, TcpListener listener,
                                                           const TlsTarget& target) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/http/network.h"
@@ -38,6 +39,8 @@ class TlsRelay {
   const std::string& fingerprint() const { return fingerprint_; }
   // Why a connection could not be carried, the last time that it was so; else empty.
   std::string why_failed() const;
+  // The addresses of those who could not be carried since, each once.
+  std::vector<std::string> TakeStrangers();
 
  private:
   class Loop;

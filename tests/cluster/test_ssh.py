@@ -181,7 +181,7 @@ def test_stranger(case):
     recipe(case)
     with hosts(case, 2) as cluster:
         run = HostRun(cluster, case, "train", "recipe.yaml", "train.max_steps=400",
-                                 "launch.hosts=[node1, node2]")
+                      "train.num_epochs=100000", "launch.hosts=[node1, node2]")
         run.await_step(1)
         rank = ranks_on(cluster, "node2")[0]
         port = dict(entry.split("=", 1) for entry in Path(f"/proc/{rank.pid}/environ").read_text().split("\0") if entry)["MASTER_PORT"]

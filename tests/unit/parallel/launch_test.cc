@@ -142,5 +142,18 @@ TEST_CASE("a store: a port that is in use") {
   CHECK(ExitCodeOf(TcpStoreServer::Start("no.such.host.invalid", 0, "p/").status()) == 2);
 }
 
+TEST_CASE("a connection that says nothing is closed, and its address told") {
+  const auto server = *TcpStoreServer::Start("127.0.0.1", 0, "p/");
+  const auto client = *TcpStore::Connect("127.0.0.1", server->port(), "p/", absl::Seconds(20));
+  const Descriptor silent =
+      *ConnectTcp("127.0.0.1", server->port(), absl::Now() + absl::Seconds(20), /*may_start_later=*/false);
+  char byte;
+  const absl::Status status = ReceiveTcp(silent.get(), &byte, 1, absl::Now() + absl::Seconds(60));
+  CHECK(absl::IsUnavailable(status));
+  CHECK(server->TakeStrangers() == std::vector<std::string>{"127.0.0.1"});
+  CHECK(client->Set("still", "here", absl::Seconds(20)).ok());
+  CHECK(*client->Get("still", absl::Seconds(20)) == "here");
+}
+
 }  // namespace
 }  // namespace ftune

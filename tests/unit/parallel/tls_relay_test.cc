@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/error.h"
@@ -100,6 +101,8 @@ TEST_CASE("a plain connection is refused") {
   const Behind behind;
   CHECK_FALSE(TcpStore::Connect(kLoopback, behind.server->port(), "p/", kSoon).ok());
   CHECK_FALSE(behind.store->Has("p/hello"));
+  CHECK(behind.server->TakeStrangers() == std::vector<std::string>{kLoopback});
+  CHECK(behind.server->TakeStrangers().empty());
 }
 
 TEST_CASE("neither prefix nor values are seen on the network") {
