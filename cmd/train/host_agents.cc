@@ -29,13 +29,13 @@ absl::Status HostError(const std::string& host, std::string message, std::string
 HostAgents::HostAgents(std::vector<std::string> names, const LaunchSection& launch)
     : names_(std::move(names)),
       slurm_(launch.kind == LaunchKind::kSlurm),
-      copies_program_(launch.copy_program) {
+      copies_program_(launch.copy_program),
+      connect_timeout_(std::min(kLongestConnect, absl::Seconds(launch.start_timeout))) {
   const absl::Duration heartbeat = absl::Seconds(launch.heartbeat_timeout);
-  const absl::Duration connect = std::min(kLongestConnect, absl::Seconds(launch.start_timeout));
   std::error_code none;
   program_ = {.path = launch.program.value_or(std::filesystem::read_symlink("/proc/self/exe", none).string()),
               .heartbeat_timeout = heartbeat,
-              .connect_timeout = connect / 2};
+              .connect_timeout = connect_timeout_ / 2};
   for (const std::string& name : names_) is_here_.push_back(IsThisHost(name));
   std::vector<AgentCommand> commands;
   for (const int host : all()) commands.push_back(CommandFor(host, program_));
@@ -43,7 +43,8 @@ HostAgents::HostAgents(std::vector<std::string> names, const LaunchSection& laun
   connector_ = connector.get();
   agents_ = std::make_unique<Agents>(
       names_, std::move(connector),
-      AgentsOptions{.version = FTUNE_VERSION, .connect_timeout = connect, .heartbeat_timeout = heartbeat});
+      AgentsOptions{
+          .version = FTUNE_VERSION, .connect_timeout = connect_timeout_, .heartbeat_timeout = heartbeat});
 }
 
 AgentCommand HostAgents::CommandFor(int host, const AgentProgram& program) const {
@@ -111,6 +112,16 @@ std::map<int, absl::Status> HostAgents::Connect() {
                             "name each host once, with as many slots as it has ranks");
   }
   return wrong;
+}
+
+absl::StatusOr<AgentProbe> HostAgents::Probe(int host) const {
+  return AgentProbe::Start(CommandFor(host, program_), connect_timeout_);
+}
+
+bool HostAgents::WouldDo(const AgentProbe& probe) const {
+  // What is missing there is copied.
+  if (copies_program_) return probe.reached();
+  return probe.facts() && probe.facts()->version == FTUNE_VERSION && probe.facts()->build == ProgramHash();
 }
 
 std::vector<std::string> HostAgents::AddressesOf(int host, const std::vector<int>& others) const {

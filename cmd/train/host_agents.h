@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cmd/recipe/recipe.h"
 #include "parallel/launch/agent_command.h"
+#include "parallel/launch/agent_probe.h"
 #include "parallel/launch/agents.h"
 #include "parallel/launch/command_connector.h"
 
@@ -29,6 +31,9 @@ class HostAgents {
   // To those that are not connected yet; what is wrong with each that cannot be reached, that is another
   // one's double, or whose ftune is another build and is not to be replaced (launch.copy_program).
   std::map<int, absl::Status> Connect();
+  // Begins to ask whether a host that is not connected could be; and the answer of a probe that is done.
+  absl::StatusOr<AgentProbe> Probe(int host) const;
+  bool WouldDo(const AgentProbe& probe) const;
   // Where `others`, which are connected as the host is, may reach it: the likeliest first.
   std::vector<std::string> AddressesOf(int host, const std::vector<int>& others) const;
   // "the clock of host node2 is 7 s ahead"; nothing where it is about right.
@@ -45,6 +50,7 @@ class HostAgents {
   std::vector<bool> is_here_;
   bool slurm_;
   bool copies_program_;
+  absl::Duration connect_timeout_;
   AgentProgram program_;
   CommandConnector* connector_;  // of the agents
   std::unique_ptr<Agents> agents_;

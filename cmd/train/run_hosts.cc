@@ -49,9 +49,8 @@ std::vector<std::string> ForwardedEnvironment() {
   return forwarded;
 }
 
-// One error that names them all.
+// One error that names them all, of which there are some.
 absl::Status Together(const std::vector<absl::Status>& errors) {
-  if (errors.empty()) return absl::OkStatus();
   if (errors.size() == 1) return errors.front();
   std::string others;
   for (size_t i = 1; i < errors.size(); ++i) {
@@ -107,14 +106,21 @@ class Watch final : public AgentsObserver {
   void OnOutput(int rank, std::string_view bytes) override { output_.Append(rank, bytes); }
   void OnStopped(int rank, pid_t pid) override { observer_.OnStopped(rank, pid); }
   void OnContinued(int rank, pid_t pid) override { observer_.OnContinued(rank, pid); }
-  void OnPulse(int rank, const Pulse& pulse) override { observer_.OnPulse(rank, pulse); }
+  void OnPulse(int rank, const Pulse& pulse) override {
+    if (pulse.step_seconds > 0) trained_.insert(rank);
+    observer_.OnPulse(rank, pulse);
+  }
   void OnLost(const std::string& host, const std::string& why) override { observer_.OnLost(host, why); }
   void OnStranger(const std::string& address) override { observer_.OnStranger(address); }
+
+  // How many ranks have trained a whole step.
+  int trained() const { return static_cast<int>(trained_.size()); }
 
  private:
   RankOutput& output_;
   RankObserver& observer_;
   std::function<void()> on_tick_;
+  std::set<int> trained_;
 };
 
 }  // namespace
@@ -137,6 +143,15 @@ std::vector<int> RunHosts::missing() const {
 absl::StatusOr<std::unique_ptr<RunHosts>> RunHosts::Connect(const LoadedRecipe& loaded,
                                                             std::vector<HostSlots> slots,
                                                             Progress& progress) {
+  const int64_t least = loaded.recipe.launch.min_hosts.value_or(1);
+  if (least > std::ssize(slots)) {
+    ErrorDetail error = loaded.At("launch.min_hosts");
+    error.message = "there are not so many hosts";
+    error.found = StrCat(least);
+    error.expected = StrCat("at most ", slots.size());
+    error.hint = "lower it, or name more hosts";
+    return UsageError(std::move(error));
+  }
   std::stable_partition(slots.begin(), slots.end(),
                         [](const HostSlots& host) { return IsThisHost(host.name); });
   std::unique_ptr<RunHosts> hosts(new RunHosts(loaded, std::move(slots)));
@@ -199,6 +214,7 @@ absl::Status RunHosts::Choose(const std::map<int, absl::Status>& wrong, Progress
     const auto why = wrong.find(host);
     if (why == wrong.end()) {
       usable.push_back(host);
+      unusable_.erase(host);
     } else {
       errors.push_back(why->second);
       // What is wrong with a host that answers does not pass by itself.
@@ -236,33 +252,26 @@ void RunHosts::WarnOfClocks(Progress& progress) const {
 }
 
 void RunHosts::LookForMissing() {
-  const std::vector<int> gone = missing();
   // A node that a job has lost does not come back to it.
   if (loaded_.recipe.launch.kind == LaunchKind::kSlurm) return;
   const bool full = std::ssize(chosen_) >= loaded_.recipe.launch.max_hosts.value_or(kAllHosts);
-  if (grows_ || full || (gone.empty() && !look_)) return;
-  if (look_) {
-    const std::optional<int> ended = look_->Wait(absl::ZeroDuration());
-    if (!ended) return;
-    look_.reset();
-    if (*ended != 0) return;
-    grows_ = true;
-    agents_->Pass(SIGTERM);  // they save, and the run goes on with more
+  if (grows_ || full) return;
+  if (probe_) {
+    if (!probe_->Done()) return;
+    grows_ = agents_.WouldDo(*probe_);
+    probe_.reset();
+    if (grows_) agents_->Pass(SIGTERM);  // they save, and the run goes on with more
     return;
   }
+  const std::vector<int> gone = missing();
   const absl::Duration now = MonotonicNow();
-  if (now - last_look_ < kLook) return;
+  if (gone.empty() || now - last_look_ < kLook) return;
   last_look_ = now;
   // One after another.
   const auto next = std::upper_bound(gone.begin(), gone.end(), looked_at_);
   looked_at_ = next == gone.end() ? gone.front() : *next;
-  absl::StatusOr<CommandProcess> look =
-      CommandProcess::Start({"ssh", "-T", "-oBatchMode=yes", "-oLogLevel=ERROR", "-oConnectTimeout=5", "--",
-                             slots_[looked_at_].name, "true"});
-  if (!look.ok()) return;
-  look->TakeInput();
-  look->TakeOutput();
-  look_.emplace(*std::move(look));
+  absl::StatusOr<AgentProbe> probe = agents_.Probe(looked_at_);
+  if (probe.ok()) probe_.emplace(*std::move(probe));
 }
 
 absl::Status RunHosts::FindFolder(const RunPaths& paths) {
@@ -287,9 +296,11 @@ absl::Status RunHosts::CollectFolder() {
 }
 
 absl::Status RunHosts::Reconnect(Progress& progress) {
-  grows_ = false;
-  look_.reset();
-  return Choose(ConnectAll(), progress);
+  const std::map<int, absl::Status> wrong = ConnectAll();
+  // What seemed to be back, and was not, does not have the ranks end once more.
+  if (std::exchange(grows_, false) && wrong.contains(looked_at_)) unusable_.insert(looked_at_);
+  probe_.reset();
+  return Choose(wrong, progress);
 }
 
 absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::string& prefix) {
@@ -373,7 +384,7 @@ absl::StatusOr<std::vector<RankEnd>> RunHosts::Run(const AttemptOrder& order, Ta
     ranks.push_back(RanksOn(host, order, stores.at(host), mirror ? mirror->folder() : ""));
   }
   Watch watch(output, observer, [&] {
-    LookForMissing();
+    if (watch.trained() == this->ranks()) LookForMissing();
     if (mirror) mirror->OnTick(output);
   });
   FTUNE_ASSIGN_OR_RETURN(std::vector<RankEnd> ends,

@@ -15,7 +15,7 @@
 #include "cmd/run_folder.h"
 #include "cmd/train/host_agents.h"
 #include "cmd/train/rank_place.h"
-#include "parallel/launch/command_process.h"
+#include "parallel/launch/agent_probe.h"
 #include "parallel/launch/host_list.h"
 
 namespace ftune {
@@ -63,7 +63,7 @@ class RunHosts final : public RankPlace {
   absl::Status Choose(const std::map<int, absl::Status>& wrong, Progress& progress);
   void LeaveOutSlow(int64_t needed, std::vector<int>& usable, Progress& progress);
   void WarnOfClocks(Progress& progress) const;
-  // Ends ranks where a host that is missing is back.
+  // Of ranks that all train, and can save: ends them where a host that is missing is back.
   void LookForMissing();
   // Has the first host serve the store where all others reach it; → where, for the ranks of each host.
   absl::StatusOr<std::map<int, RankCoordinates>> OfferStore(const std::string& prefix);
@@ -82,8 +82,8 @@ class RunHosts final : public RankPlace {
   std::optional<RunPaths> mirrored_;  // the run's folder, where the first host does not have it
   bool grows_ = false;
   absl::Duration last_look_;
-  int looked_at_ = -1;                  // last, of those that are missing
-  std::optional<CommandProcess> look_;  // whether a missing host is back
+  int looked_at_ = -1;               // last, of those that are missing
+  std::optional<AgentProbe> probe_;  // of that one
 };
 
 }  // namespace ftune

@@ -1,7 +1,6 @@
 #include "cmd/train/supervised_run.h"
 
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "cmd/train/rank_report.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/train_checks.h"
+#include "engine/checkpoint/checkpoint_folder.h"
 #include "parallel/comm/shm_layout.h"
 #include "parallel/launch/core_shares.h"
 #include "parallel/launch/host_identity.h"
@@ -33,10 +33,14 @@ namespace {
 
 constexpr absl::Duration kLongestWaitForHosts = absl::Seconds(30);
 
-// Of a file; 0 where there is none.
-ino_t NumberOf(const std::filesystem::path& path) {
-  struct stat file;
-  return stat(path.c_str(), &file) == 0 ? file.st_ino : 0;
+// Of files alone: what they hold is looked at when the run goes on.
+std::optional<int64_t> LastWholeCheckpoint(const RunPaths& paths) {
+  const absl::StatusOr<std::vector<CheckpointEntry>> checkpoints = ListCheckpoints(paths.checkpoints());
+  if (!checkpoints.ok()) return std::nullopt;
+  for (const CheckpointEntry& checkpoint : *checkpoints) {
+    if (InspectCheckpoint(checkpoint.folder).ok()) return checkpoint.step;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -72,7 +76,7 @@ absl::StatusOr<CommandResult> SupervisedRun::RunInFolder() {
     model_plan = *std::move(found);
   }
   if (!folder_) FTUNE_RETURN_IF_ERROR(TakeFolder());
-  recipe_before_ = NumberOf(paths_.recipe());
+  recipe_before_ = StateOf(paths_.recipe());
   if (model_plan) {
     const absl::Status prepared = PrepareData(*model_plan);
     if (!prepared.ok()) return loaded_.Placed(prepared);
@@ -160,45 +164,68 @@ absl::StatusOr<CommandResult> SupervisedRun::RunAttempts() {
   signals_ = std::make_unique<TakenSignals>();
   while (true) {
     FTUNE_ASSIGN_OR_RETURN(Outcome outcome, RunAttempt());
-    FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> step, LastStepOf(paths_.log()));
-    const bool grows = run_hosts_ != nullptr && run_hosts_->grows() && outcome.result.ok();
-    if (grows && place_->signal() == 0) {
-      // No failure: the ranks have saved, to go on with more hosts.
-      FTUNE_RETURN_IF_ERROR(PrepareRestart("a host is back", step.value_or(0)));
-      continue;
-    }
-    if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
-    const std::variant<absl::Duration, std::string> next = policy_.Next(step.value_or(0));
-    if (const std::string* const why_not = std::get_if<std::string>(&next)) {
-      if (recipe().launch.max_restarts > 0 && !options_.verify) {
-        progress_.Say(StrCat("the run is not started again: ", *why_not));
+    FTUNE_ASSIGN_OR_RETURN(const std::optional<int64_t> logged, LastStepOf(paths_.log()));
+    const bool grows = Grows(outcome);
+    const int64_t step =
+        grows ? outcome.result->json.value("steps", int64_t{0}) : outcome.step.value_or(logged.value_or(0));
+    std::string cause = "a host is back";
+    if (!grows) {
+      if (outcome.result.ok() || !outcome.may_pass) return std::move(outcome.result);
+      const std::variant<absl::Duration, std::string> next = policy_.Next(step);
+      if (const std::string* const why_not = std::get_if<std::string>(&next)) {
+        if (recipe().launch.max_restarts > 0 && !options_.verify) {
+          progress_.Say(StrCat("the run is not started again: ", *why_not));
+        }
+        return std::move(outcome.result);
       }
-      return std::move(outcome.result);
+      cause =
+          StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause);
+      watch_.SetState(RunState::kRestarting);
+      absl::Duration wait = std::get<absl::Duration>(next);
+      if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
+      if (!WaitToRestart(wait)) return StoppedBefore(cause);
     }
-    watch_.SetState(RunState::kRestarting);
-    absl::Duration wait = std::get<absl::Duration>(next);
-    if (run_hosts_ != nullptr) wait = std::max(wait, run_hosts_->UntilLostAreGone());
-    if (!WaitToRestart(wait)) return std::move(outcome.result);
-    const absl::Status prepared = PrepareRestart(
-        StrCat("restart ", policy_.restarts(), " of ", recipe().launch.max_restarts, ": ", outcome.cause),
-        step.value_or(0));
-    if (!prepared.ok()) {
-      progress_.Say(StrCat("the run cannot be started again: ", std::string(prepared.message())));
-      return std::move(outcome.result);
-    }
+    const absl::Status prepared = PrepareRestart(cause, step);
+    if (TakeSignal()) return StoppedBefore(cause);
+    if (prepared.ok()) continue;
+    if (grows) return prepared;
+    progress_.Say(StrCat("the run cannot be started again: ", std::string(prepared.message())));
+    return std::move(outcome.result);
   }
+}
+
+bool SupervisedRun::Grows(const Outcome& outcome) const {
+  return run_hosts_ != nullptr && run_hosts_->grows() && place_->signal() == 0 && outcome.result.ok() &&
+         outcome.result->exit == static_cast<int>(ExitCode::kPreempted);
+}
+
+bool SupervisedRun::TakeSignal() {
+  while (const std::optional<int> came = signals_->Next()) {
+    if (*came == SIGINT || *came == SIGTERM || *came == SIGHUP) signal_ = *came;
+  }
+  return signal_ != 0;
 }
 
 bool SupervisedRun::WaitToRestart(absl::Duration wait) {
   const absl::Duration until = MonotonicNow() + wait;
-  while (MonotonicNow() < until) {
+  while (!TakeSignal()) {
+    const absl::Duration left = until - MonotonicNow();
+    if (left <= absl::ZeroDuration()) return true;
     pollfd signal = {.fd = signals_->descriptor(), .events = POLLIN};
-    poll(&signal, 1, static_cast<int>(absl::ToInt64Milliseconds(until - MonotonicNow()) + 1));
-    while (const std::optional<int> came = signals_->Next()) {
-      if (*came == SIGINT || *came == SIGTERM || *came == SIGHUP) return false;
-    }
+    poll(&signal, 1, static_cast<int>(absl::ToInt64Milliseconds(left) + 1));
   }
-  return true;
+  return false;
+}
+
+CommandResult SupervisedRun::StoppedBefore(const std::string& what) {
+  progress_.Say(StrCat("stopped before ", what));
+  if (watch_.ends_now()) return Interrupted(SIGTERM);
+  const std::optional<int64_t> step = HasBegun() ? LastWholeCheckpoint(paths_) : std::nullopt;
+  if (!step) return Interrupted(signal_);
+  constexpr int kSaved = static_cast<int>(ExitCode::kPreempted);
+  return {.json = {{"run", paths_.folder.string()}, {"steps", *step}, {"exit", kSaved}},
+          .text = StrCat(ResumePointOf(paths_, *step).folder.string(), "\n"),
+          .exit = kSaved};
 }
 
 absl::Status SupervisedRun::FindHostsAgain() {
@@ -239,7 +266,7 @@ absl::Status SupervisedRun::PrepareRestart(const std::string& cause, int64_t fai
 }
 
 bool SupervisedRun::HasBegun() const {
-  return options_.resume || (HasRun(paths_) && NumberOf(paths_.recipe()) != recipe_before_);
+  return options_.resume || (HasRun(paths_) && StateOf(paths_.recipe()) != recipe_before_);
 }
 
 std::filesystem::path SupervisedRun::LogOf(int rank) const { return paths_.rank_log(attempt_, rank); }
@@ -305,6 +332,7 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   const absl::StatusOr<std::vector<RankEnd>> ends = place_->Run(order, *signals_, output, watch);
   watch_.EndRanks();
   output.TakeRest();
+  if (watch_.ends_now()) return Outcome{.result = Interrupted(SIGTERM)};
   // Of hosts: one may be lost before its ranks run, or when they have ended.
   if (!ends.ok()) {
     if (run_hosts_ == nullptr) return ends.status();
@@ -343,10 +371,11 @@ void SupervisedRun::OnStraggler(const Straggler& straggler) {
                                      {"median_seconds", straggler.median_seconds}});
 }
 
-SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error) const {
+SupervisedRun::Outcome SupervisedRun::FailedBy(const absl::Status& error, const Pulse& shown) const {
   return {.result = error,
           .may_pass = place_->signal() == 0 && MayPass(error),
-          .cause = std::string(error.message())};
+          .cause = std::string(error.message()),
+          .step = shown.step > 0 ? std::optional(shown.step - 1) : std::nullopt};
 }
 
 void SupervisedRun::ShowRanks() {
@@ -369,7 +398,6 @@ void SupervisedRun::ShowRanks() {
 
 SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output,
                                                 RankWatch& watch) {
-  if (watch_.ends_now()) return {.result = Interrupted(SIGTERM)};
   for (const RankEnd& end : ends) {
     if (EndedWell(end)) continue;
     const std::optional<absl::Status> error = ReportedError(end);
@@ -379,8 +407,9 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
   }
   if (const std::optional<Standstill>& all = watch.standstill()) {
     const int shown = all->odd.value_or(0);
-    return FailedBy(ErrorOfStandstill(all->still, all->odd, place_->HostOf(shown), watch.pulses(),
-                                      LogOf(shown).string()));
+    return FailedBy(
+        ErrorOfStandstill(all->still, all->odd, place_->HostOf(shown), watch.pulses(), LogOf(shown).string()),
+        watch.pulses()[shown]);
   }
   if (const RankEnd* cause = FirstCause(ends)) {
     // A signal that came before the first step, or a second one, ends a rank at once: no fault of the rank.
@@ -388,7 +417,7 @@ SupervisedRun::Outcome SupervisedRun::OutcomeOf(const std::vector<RankEnd>& ends
     if (signal != 0 && cause->lost.empty() && StatusOfShell(cause->wait_status) == 128 + signal) {
       return {.result = Interrupted(signal)};
     }
-    return FailedBy(ErrorOf(*cause, output, watch));
+    return FailedBy(ErrorOf(*cause, output, watch), watch.pulses()[RankAtFault(*cause)]);
   }
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.rank == 0; });
   std::optional<absl::StatusOr<CommandResult>> report = DecodeReport(first->report);

@@ -2,8 +2,7 @@
 // or, by agents, on others. Where they fail for a reason that may pass, they are started again.
 #pragma once
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file_state.h"
 #include "cmd/command.h"
 #include "cmd/recipe/load.h"
 #include "cmd/report/progress.h"
@@ -22,6 +22,7 @@
 #include "cmd/train/run_hosts.h"
 #include "cmd/train/run_watch.h"
 #include "cmd/train/train_options.h"
+#include "parallel/launch/pulse.h"
 #include "parallel/launch/restart_policy.h"
 
 namespace ftune {
@@ -39,7 +40,8 @@ class SupervisedRun {
   struct Outcome {
     absl::StatusOr<CommandResult> result;
     bool may_pass = false;
-    std::string cause;  // in one line, of an error
+    std::string cause;                           // in one line, of an error
+    std::optional<int64_t> step = std::nullopt;  // the last that was trained, as far as the ranks have shown
   };
 
   const Recipe& recipe() const { return loaded_.recipe; }
@@ -57,10 +59,16 @@ class SupervisedRun {
   absl::StatusOr<Outcome> RunAttempt();
   // Tells those who watch of the ranks that are to be started.
   void ShowRanks();
-  // Waits, and says so; false where a signal has come meanwhile.
+  // Waits; false where a signal has come that ends the run.
   bool WaitToRestart(absl::Duration wait);
+  // Whether one has come while no ranks run: signal_.
+  bool TakeSignal();
+  // The result of a run that such a signal has ended, instead of what was about to come.
+  CommandResult StoppedBefore(const std::string& what);
   // Whether it has written its recipe: then it can go on.
   bool HasBegun() const;
+  // Whether the ranks have saved, to go on with more hosts.
+  bool Grows(const Outcome& outcome) const;
   // The run goes on from the newest checkpoint that is whole, or begins anew.
   absl::Status PrepareRestart(const std::string& cause, int64_t failed_step);
   // Until enough are there, or launch.start_timeout has passed.
@@ -73,7 +81,8 @@ class SupervisedRun {
   RankWatch::Options WatchOptions();
   void OnStraggler(const Straggler& straggler);
   Outcome OutcomeOf(const std::vector<RankEnd>& ends, RankOutput& output, RankWatch& watch);
-  Outcome FailedBy(const absl::Status& error) const;
+  // `shown`: by the rank that has failed.
+  Outcome FailedBy(const absl::Status& error, const Pulse& shown = {}) const;
   // Of a run that a signal has ended without a checkpoint.
   CommandResult Interrupted(int signal) const;
   absl::Status ErrorOf(const RankEnd& end, RankOutput& output, RankWatch& watch);
@@ -94,8 +103,9 @@ class SupervisedRun {
   std::unique_ptr<RankPlace> place_;
   RunHosts* run_hosts_ = nullptr;  // place_, where there are hosts
   std::string recipe_text_;        // as the user has it, for those
-  // The recipe that was there before the run began, by its file's number; 0: none.
-  ino_t recipe_before_ = 0;
+  int signal_ = 0;
+  // The recipe that was there before the run began.
+  std::optional<FileState> recipe_before_;
 };
 
 }  // namespace ftune
