@@ -77,9 +77,14 @@ absl::Status RunMirror::Collect() {
   FTUNE_ASSIGN_OR_RETURN(const nlohmann::json opened, Open(/*begins=*/false));
   if (!opened.value("continues", false)) return absl::OkStatus();
   StartReceiving();
-  FTUNE_ASSIGN_OR_RETURN(const MirrorInventory here, TakeInventory(paths_.folder, PartsOf(paths_)));
+  FTUNE_ASSIGN_OR_RETURN(MirrorInventory here, TakeInventory(paths_.folder, PartsOf(paths_)));
+  if (opened.value("same_log", false)) {
+    // The one here has the launcher's own lines too, and stays.
+    const std::string log = PartsOf(paths_).appended.front();
+    here.appended[log] = DecodeMirrorInventory(opened.at("inventory")).appended[log];
+  }
   const absl::Status collected =
-      agents_.Ask({host_}, agent::kCollect, {{"inventory", Encode(here)}}, absl::InfiniteDuration())
+      agents_.Ask({host_}, agent::kCollect, {{"inventory", Encode(here)}}, Agents::Patience::kUntilSignal)
           .front()
           .status();
   FTUNE_RETURN_IF_ERROR(WithRoomHint(receiver_->status(), paths_.folder));
@@ -99,6 +104,7 @@ absl::Status RunMirror::Fill(const nlohmann::json& inventory) {
   sender_ = std::make_unique<MirrorSender>(MirrorSender::Options{.folder = paths_.folder,
                                                                  .parts = PartsOf(paths_),
                                                                  .there = DecodeMirrorInventory(inventory),
+                                                                 .appended_last = true,
                                                                  .send = agents_.WayTo(host_)});
   sender_->Finish();
   const absl::Status waited = agents_.Await([this] { return sender_->finished(); });
@@ -118,7 +124,9 @@ void RunMirror::Take(const Frame& frame) {
 
 void RunMirror::OnTick(RankOutput& output) {
   std::error_code error;
-  if (Exists(paths_.save_request()) && fs::remove(paths_.save_request(), error)) {
+  // One that nobody would hear of stays, for the next attempt.
+  const bool asks = agents_.connected(host_) && Exists(paths_.save_request());
+  if (asks && fs::remove(paths_.save_request(), error)) {
     agents_.WayTo(host_)(
         {.kind = agent::kRequest, .facts = {{"name", paths_.save_request().filename().string()}}});
   }

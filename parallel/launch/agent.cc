@@ -419,7 +419,8 @@ absl::Status Agent::FinishMirror() {
       if (event.frame.kind == agent::kStop) links_.Pause(true);
       if (event.frame.kind == agent::kContinue) links_.Pause(false);
       // Somebody does not want to wait for it.
-      if (event.frame.kind == agent::kSignal && event.frame.facts.value("signal", 0) == SIGINT) {
+      const bool ends = event.frame.kind == agent::kSignal && event.frame.facts.value("signal", 0) != SIGUSR1;
+      if (ends || event.frame.kind == agent::kKill) {
         mirror_->StopSending();
         return UserError(ExitCode::kRankFailed,
                          {.key = StrCat("host ", HostName()),

@@ -34,6 +34,8 @@ bool IsGood(int wait_status, const SupervisorOptions& options) {
          std::find(options.good.begin(), options.good.end(), WEXITSTATUS(wait_status)) != options.good.end();
 }
 
+Frame SignalFrame(int signal) { return {.kind = agent::kSignal, .facts = {{"signal", signal}}}; }
+
 std::string InOneLine(const std::string& text) {
   std::string line;
   for (const char c : text) line += c == '\n' || c == '\r' ? ' ' : c;
@@ -176,13 +178,12 @@ std::vector<HostFailure> Agents::Connect(const std::vector<int>& hosts) {
 }
 
 std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, const char* kind,
-                                              const Json& facts, std::optional<absl::Duration> timeout) {
-  const absl::Duration patience = timeout.value_or(options_.answer_timeout);
+                                              const Json& facts, Patience patience) {
   std::vector<absl::StatusOr<Json>> answers;
   std::set<int> open;
   for (const int host : hosts) {
-    answers.push_back(HostError(
-        hosts_[host].name, StrCat("its agent has not answered within ", absl::FormatDuration(patience))));
+    answers.push_back(HostError(hosts_[host].name, StrCat("its agent has not answered within ",
+                                                          absl::FormatDuration(options_.answer_timeout))));
     if (hosts_[host].link < 0) {
       answers.back() = HostError(hosts_[host].name, kGone);
       continue;
@@ -190,9 +191,15 @@ std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, con
     open.insert(host);
     links_.Send(hosts_[host].link, {.kind = kind, .facts = facts});
   }
-  const absl::Duration deadline = MonotonicNow() + patience;
-  while (!open.empty() && MonotonicNow() < deadline) {
+  bool waits_for_signal = patience == Patience::kUntilSignal;
+  absl::Duration deadline = MonotonicNow() + options_.answer_timeout;
+  while (!open.empty() && (waits_for_signal || MonotonicNow() < deadline)) {
     Await(kTick);
+    if (const std::optional<int> signal = EndingSignal(); signal && waits_for_signal) {
+      waits_for_signal = false;
+      deadline = MonotonicNow() + options_.answer_timeout;
+      for (const int host : open) links_.Send(hosts_[host].link, SignalFrame(*signal));
+    }
     for (const LinkEvent& event : links_.Take()) {
       const int host = HostOf(event.link);
       const auto place = std::find(hosts.begin(), hosts.end(), host);
@@ -218,6 +225,7 @@ std::vector<absl::StatusOr<Json>> Agents::Ask(const std::vector<int>& hosts, con
 }
 
 std::function<void(const Frame&)> Agents::WayTo(int host) {
+  if (hosts_[host].link < 0) return [](const Frame&) {};
   return [this, link = hosts_[host].link](const Frame& frame) { links_.Send(link, frame); };
 }
 
@@ -230,6 +238,7 @@ bool Agents::TakeOfMirror(const Frame& frame) const {
 absl::Status Agents::Await(const std::function<bool()>& done) {
   while (!done()) {
     Await(kTick);
+    if (EndingSignal()) return UserError(ExitCode::kRankFailed, {.message = "interrupted"});
     for (const LinkEvent& event : links_.Take()) {
       const int from = HostOf(event.link);
       if (from < 0) continue;
@@ -290,6 +299,12 @@ void Agents::SendToAll(const Course& course, const Frame& frame, int but) {
   }
 }
 
+void Agents::SendToRanks(const Course& course, const Frame& frame) {
+  for (const auto& [host, ranks] : course.left) {
+    if (!ranks.empty()) links_.Send(hosts_[host].link, frame);
+  }
+}
+
 void Agents::TakeSignals(TakenSignals& signals, Course& course) {
   while (const std::optional<int> signal = signals.Next()) {
     if (*signal == SIGCHLD) continue;
@@ -298,13 +313,11 @@ void Agents::TakeSignals(TakenSignals& signals, Course& course) {
       continue;
     }
     if (*signal != SIGUSR1) signal_ = *signal;
-    Pass(*signal);
+    SendToAll(course, SignalFrame(*signal));
   }
 }
 
-void Agents::Pass(int signal) {
-  SendToAll(*course_, {.kind = agent::kSignal, .facts = {{"signal", signal}}});
-}
+void Agents::Pass(int signal) { SendToRanks(*course_, SignalFrame(signal)); }
 
 void Agents::KillAll() {
   SendToAll(*course_, {.kind = agent::kKill});
@@ -394,7 +407,7 @@ void Agents::GiveUp(Course& course) {
   const absl::Duration grace = course.options->until_term + course.options->until_kill;
   const absl::Duration since = MonotonicNow() - *course.ending_since;
   if (since > grace + kForEnds / 2 && !std::exchange(course.killed, true)) {
-    SendToAll(course, {.kind = agent::kKill});
+    SendToRanks(course, {.kind = agent::kKill});
   }
   if (since < grace + kForEnds) return;
   const std::map<int, std::set<int>> left = course.left;

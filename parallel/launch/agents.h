@@ -78,18 +78,23 @@ class Agents {
   std::vector<HostFailure> Connect(const std::vector<int>& hosts);
   void Disconnect(int host);
 
-  // The same question to each of them, at once; their answers, in the order of `hosts`. `timeout`: none, that
-  // of the options.
+  // How long an answer is waited for.
+  enum class Patience {
+    kUsual,        // options.answer_timeout
+    kUntilSignal,  // for ever; where a signal comes that ends this process, the agents are told, and answer
+  };
+  // The same question to each of them, at once; their answers, in the order of `hosts`.
   std::vector<absl::StatusOr<nlohmann::json>> Ask(const std::vector<int>& hosts, const char* kind,
                                                   const nlohmann::json& facts,
-                                                  std::optional<absl::Duration> timeout = std::nullopt);
+                                                  Patience patience = Patience::kUsual);
 
-  // What leads to a host, for any thread: dropped when it is lost.
+  // What leads to a host, for any thread: dropped where it is lost.
   std::function<void(const Frame&)> WayTo(int host);
   // What an agent says of its mirror of the run's folder goes there as it comes, from within the calls below
   // and above; until it is set to nothing.
   void ListenToMirror(std::function<void(const Frame&)> take) { take_mirror_ = std::move(take); }
-  // Takes what comes until `done`; an error where a host is lost before.
+  // Takes what comes until `done`; an error where a host is lost before, or a signal comes that ends this
+  // process.
   absl::Status Await(const std::function<bool()>& done);
 
   // Runs ranks to their end, of the program's main thread: as Supervisor::Run, on several hosts. `input` is
@@ -98,8 +103,8 @@ class Agents {
                                            const std::string& input, const SupervisorOptions& options,
                                            TakenSignals& signals, AgentsObserver& observer);
 
-  // From within Run, by its observer: a signal for all ranks; that all end, as where one of them has failed;
-  // that they are killed at once.
+  // From within Run, by its observer: a signal for all ranks that have not ended; that all end, as where one
+  // of them has failed; that they are killed at once.
   void Pass(int signal);
   void EndAll();
   void KillAll();
@@ -144,6 +149,8 @@ class Agents {
   void EndOthers(int host, Course& course);
   void GiveUp(Course& course);
   void SendToAll(const Course& course, const Frame& frame, int but = -1);
+  // Where ranks still run: elsewhere the last that they have written may be on its way here.
+  void SendToRanks(const Course& course, const Frame& frame);
 
   std::vector<Host> hosts_;
   std::unique_ptr<HostConnector> connector_;

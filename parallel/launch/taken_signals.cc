@@ -26,6 +26,15 @@ std::optional<int> TakenSignals::Next() {
   return static_cast<int>(info.ssi_signo);
 }
 
+std::optional<int> EndingSignal() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (sigismember(&pending, signal) == 1) return signal;
+  }
+  return std::nullopt;
+}
+
 void StopAsTerminalAsks() {
   sigset_t stop;
   sigemptyset(&stop);

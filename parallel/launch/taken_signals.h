@@ -27,6 +27,9 @@ class TakenSignals {
   Descriptor signals_;
 };
 
+// SIGINT, SIGTERM or SIGHUP, where one has come that TakenSignals has not given out yet: it stays there.
+std::optional<int> EndingSignal();
+
 // Stops this process as SIGTSTP does where nobody takes care of it, so that a shell sees what it expects;
 // returns when it goes on. It does not stop where no shell could have it go on again (an orphaned process
 // group).

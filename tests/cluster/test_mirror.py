@@ -127,7 +127,11 @@ def test_faults(case):
         run = start("launch.min_hosts=1")
         run.await_step(60)
         cluster.poweroff("node2")
-        wait_until(lambda: any(line["event"] == "start" and line["attempt"] == 2 for line in run.log()), "the second attempt", 120)
+
+        def goes_on():
+            (run.folder / "save").touch()  # whoever may hear of it
+            return any(line["event"] == "start" and line["attempt"] == 2 for line in run.log())
+        wait_until(goes_on, "the second attempt", 120)
         run.end(0)
         start_line = [line for line in run.log() if line["event"] == "start"][-1]
         assert start_line["ranks"] == 2 and start_line["resumed_from"] >= 10, start_line
@@ -169,6 +173,44 @@ def test_slow_link(case):
         assert files(run.folder / "model") == expected
         sizes = [line["bytes"] for line in run.log() if "bytes" in line]
         assert min(sizes) > 10e6, sizes  # five seconds of that link
+        verified(cluster, case, run, 2)
+
+
+def test_last_transfer(case):
+    """The last checkpoint is still on its way when somebody does not want to wait, or the launcher is killed: it comes when the
+    run goes on, and is not removed where it is.
+    """
+    model = case.folder / "model"
+    cli_case.random_model(model, hidden_size=192, intermediate_size=512, num_attention_heads=6, num_key_value_heads=2, head_dim=32,
+                          num_hidden_layers=4)
+    recipe(case, steps=100000, text="checkpoint: {save_steps: 100000}\n", model=model)
+    with three(case) as cluster:
+        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}")
+        incomplete = run.folder / "checkpoints/.incomplete-mirror"
+
+        def await_transfer():
+            wait_until(lambda: incomplete.exists() and sum(len(b) for b in files(incomplete).values()) > 1 << 20, "a transfer", 120)
+
+        run.await_step(3)
+        cluster.rate("node1", "16mbit")
+        run.process.send_signal(signal.SIGTERM)
+        await_transfer()
+        there = cluster.path("node2", OUT)
+        wait_until(lambda: (there / "log.jsonl").read_bytes() == (run.folder / "log.jsonl").read_bytes(), "all of the log")
+        run.process.send_signal(signal.SIGTERM)
+        assert "interrupted before all" in run.end(5), run.said.read_text()
+        saved = [path.name for path in (there / "checkpoints").iterdir()]
+        assert len(saved) == 1 and not run.checkpoints(), (saved, run.checkpoints())
+
+        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--resume")
+        await_transfer()
+        run.process.kill()
+        run.process.wait(60)
+        none_left(cluster)
+        cluster.rate("node1", None)
+        step = int(saved[0].removeprefix("step-"))
+        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", f"train.max_steps={step + 2}", "--resume")
+        assert f"goes on from step {step}" in run.end(0), run.said.read_text()
         verified(cluster, case, run, 2)
 
 

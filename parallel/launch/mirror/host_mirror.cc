@@ -124,8 +124,11 @@ absl::StatusOr<Json> HostMirror::Facts() const {
   const fs::path log = folder_ / order_.parts.appended.front();
   FTUNE_ASSIGN_OR_RETURN(const AppendedFile all, LookAtLines(log, order_.own));
   FTUNE_ASSIGN_OR_RETURN(const AppendedFile start, LookAtLines(log, order_.own, order_.log.size));
-  const bool continues = order_.log.size > 0 && start == order_.log && all.size > start.size;
-  return Json{{"folder", folder_.string()}, {"inventory", Encode(inventory)}, {"continues", continues}};
+  const bool continues = order_.log.size > 0 && start == order_.log;
+  return Json{{"folder", folder_.string()},
+              {"inventory", Encode(inventory)},
+              {"continues", continues},
+              {"same_log", continues && all == start}};
 }
 
 void HostMirror::Take(const Frame& frame) {

@@ -42,8 +42,9 @@ class HostMirror {
   static absl::StatusOr<std::unique_ptr<HostMirror>> Open(const MirrorOrder& order, const Send& send);
 
   const std::filesystem::path& folder() const { return folder_; }
-  // What the launcher needs to know: folder, inventory; and continues, whether all of its log is here, and
-  // more: then what is here came after what it has.
+  // What the launcher needs to know: folder, inventory; continues, whether all of its log is here: then what
+  // is here and not there came after what it has; and same_log, whether that is all of the log: what a log
+  // tells of comes after it.
   absl::StatusOr<nlohmann::json> Facts() const;
   // A frame of mirror::kDo or mirror::kDone.
   void Take(const Frame& frame);

@@ -117,7 +117,7 @@ absl::Status MirrorSender::Look() {
     options_.there = {};
     Send({{"op", mirror::kClear}});
   }
-  FTUNE_RETURN_IF_ERROR(SendAppended());
+  if (!options_.appended_last) FTUNE_RETURN_IF_ERROR(SendAppended());
   using Units = std::map<std::string, Unit>;
   FTUNE_ASSIGN_OR_RETURN(const Units units, LookAtUnits(options_.folder, options_.parts));
   std::vector<std::string> gone;
@@ -189,7 +189,8 @@ absl::Status MirrorSender::SendFiles(const std::string& name, const Unit& unit, 
       refused_ = refused_ || try_again_.contains(name);
       if (refused_ || stopped()) return absl::OkStatus();
       // A large unit does not hold up the log.
-      if (MonotonicNow() - appended_at_ > kInterval) FTUNE_RETURN_IF_ERROR(SendAppended());
+      const bool is_due = !options_.appended_last && MonotonicNow() - appended_at_ > kInterval;
+      if (is_due) FTUNE_RETURN_IF_ERROR(SendAppended());
     } while (at < file.size);
   }
   return absl::OkStatus();
@@ -252,8 +253,9 @@ absl::Status MirrorSender::SendGrown(const std::string& name, int64_t size) {
   }
   state.file = file.st_ino;
   if (anew) state.sent = 0;
+  // Of a file of lines nothing waits for an end that will not come.
   const std::vector<std::string>& of_lines = options_.parts.appended;
-  const bool by_lines = std::find(of_lines.begin(), of_lines.end(), name) != of_lines.end();
+  const bool by_lines = !last_ && std::find(of_lines.begin(), of_lines.end(), name) != of_lines.end();
   while (anew || state.sent < size) {
     std::string bytes(std::min<size_t>(kChunk, static_cast<size_t>(size - state.sent)), '\0');
     const bool more = bytes.size() == kChunk;

@@ -28,6 +28,9 @@ class MirrorSender {
     bool removes = true;    // what is there and not here
     // What is there is of another run: it goes, once the first of the appended files is here.
     bool begins = false;
+    // Where the log is the same, all that was here when this sender began is there too; else the log comes
+    // before what it tells of, for those who follow it.
+    bool appended_last = false;
     std::function<void(const Frame&)> send;
   };
 

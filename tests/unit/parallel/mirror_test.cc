@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/folder.h"
 #include "base/scratch_folder.h"
+#include "parallel/launch/mirror/host_mirror.h"
 #include "parallel/launch/mirror/mirror_inventory.h"
 #include "parallel/launch/mirror/mirror_messages.h"
 #include "parallel/launch/mirror/mirror_parts.h"
@@ -124,9 +126,54 @@ TEST_CASE("a mirror follows: what grows, by whole lines; what is replaced, remov
   pair.Await([&] {
     return Exists(pair.to / "checkpoints/step-2/manifest") && !Exists(pair.to / "checkpoints/step-1");
   });
-  Write(pair.from / "log", "anew\n");
+  Write(pair.from / "log", "anew\nno end");
   CHECK(pair.Finish().ok());
-  CHECK(Read(pair.to / "log") == "anew\n");
+  CHECK(Read(pair.to / "log") == "anew\nno end");
+}
+
+TEST_CASE("the log can come after all that it tells of") {
+  for (const bool appended_last : {false, true}) {
+    Pair pair;
+    Write(pair.from / "log", "one\n");
+    Write(pair.from / "checkpoints/step-1/manifest", "1");
+    std::vector<std::string> units;
+    pair.receiver = std::make_unique<MirrorReceiver>(MirrorReceiver::Options{
+        .folder = pair.to, .parts = kParts, .send = [&](const Frame& frame) { pair.sender->Take(frame); }});
+    const auto send = [&](const Frame& frame) {
+      const std::string op = frame.facts.value("op", "");
+      if (op == mirror::kAppend || op == mirror::kCommit) units.push_back(frame.facts.value("unit", ""));
+      pair.receiver->Take(frame);
+    };
+    pair.sender = std::make_unique<MirrorSender>(MirrorSender::Options{
+        .folder = pair.from, .parts = kParts, .appended_last = appended_last, .send = send});
+    CHECK(pair.Finish().ok());
+    std::vector<std::string> expected = {"log", "checkpoints/step-1"};
+    if (appended_last) std::swap(expected[0], expected[1]);
+    CHECK(units == expected);
+  }
+}
+
+TEST_CASE("a mirror with the same log goes on from the launcher's, one with less of it does not") {
+  Pair pair;
+  Write(pair.from / "log", "one\nadded\ntwo\n");
+  const MirrorOrder order = {.folder = (pair.to / "run").string(),
+                             .identity = "here:/run",
+                             .lock = "lock",
+                             .parts = kParts,
+                             .log = *LookAtLines(pair.from / "log", "added"),
+                             .own = "added"};
+  const absl::StatusOr<std::unique_ptr<HostMirror>> mirror = HostMirror::Open(order, [](const Frame&) {});
+  REQUIRE(mirror.ok());
+  const auto facts = [&](const std::string& log) {
+    Write(pair.to / "run/log", log);
+    return *(*mirror)->Facts();
+  };
+  CHECK(!facts("one\n").value("continues", true));
+  CHECK(!facts("one\nother\n").value("continues", true));
+  CHECK(facts("one\ntwo\n").value("continues", false));
+  CHECK(facts("one\ntwo\n").value("same_log", false));
+  CHECK(facts("one\ntwo\nthree\n").value("continues", false));
+  CHECK(!facts("one\ntwo\nthree\n").value("same_log", true));
 }
 
 TEST_CASE("what another run left goes when the new one has begun, and not before") {
