@@ -173,12 +173,16 @@ void RunWatch::End(const absl::StatusOr<CommandResult>& result) {
 }
 
 bool RunWatch::Finish(RunState state, int exit, std::optional<RunError> error) {
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!begun_ || std::exchange(ended_, true)) return false;
+    if (!begun_) return false;
+    is_first = !std::exchange(ended_, true);
     wake_.notify_all();
   }
-  if (thread_.get_id() != std::this_thread::get_id()) thread_.join();
+  // Where the thread was first it ends the process, and this does not return.
+  if (thread_.get_id() != std::this_thread::get_id() && thread_.joinable()) thread_.join();
+  if (!is_first) return false;
   const std::lock_guard lock(mutex_);
   Refresh();
   MarkEnded();

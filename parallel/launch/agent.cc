@@ -32,6 +32,7 @@
 #include "parallel/launch/mirror/host_mirror.h"
 #include "parallel/launch/mirror/mirror_messages.h"
 #include "parallel/launch/program_hash.h"
+#include "parallel/launch/stop_limit.h"
 #include "parallel/launch/supervisor.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
@@ -464,6 +465,8 @@ int Agent::Serve() {
 }  // namespace
 
 int ServeAgent(Descriptor in, Descriptor out, const AgentOptions& options) {
+  // The launcher takes the host for lost then, and that no rank is left there.
+  const StopLimit stop_limit(options.heartbeat_timeout);
   return Agent(std::move(in), std::move(out), options).Serve();
 }
 

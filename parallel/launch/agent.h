@@ -20,8 +20,8 @@ struct AgentOptions {
 };
 
 // Speaks with a launcher over the two descriptors until it closes them or is silent for too long; the ranks
-// that there are then get SIGTERM, and SIGKILL when they have not ended in time. → the exit status. Of the
-// program's main thread.
+// that there are then get SIGTERM, and SIGKILL when they have not ended in time. Where this process is
+// stopped for as long, it and they are killed. → the exit status. Of the program's main thread.
 int ServeAgent(Descriptor in, Descriptor out, const AgentOptions& options);
 
 }  // namespace ftune

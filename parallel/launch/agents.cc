@@ -23,6 +23,9 @@ constexpr absl::Duration kForGoodbye = absl::Seconds(5);
 constexpr char kGone[] = "the connection to its agent has ended";
 // Beside what ranks have to end: for a host that is slow, or whose disk is.
 constexpr absl::Duration kForEnds = absl::Seconds(20);
+// Beside the time after which a host is silent: one that cannot be reached is told from ranks that do not
+// end.
+constexpr absl::Duration kForSilence = absl::Seconds(5);
 
 absl::Status HostError(const std::string& host, std::string message, std::string hint = "") {
   return UserError(ExitCode::kRankFailed,
@@ -409,7 +412,7 @@ void Agents::GiveUp(Course& course) {
   if (since > grace + kForEnds / 2 && !std::exchange(course.killed, true)) {
     SendToRanks(course, {.kind = agent::kKill});
   }
-  if (since < grace + kForEnds) return;
+  if (since < std::max(grace + kForEnds, options_.heartbeat_timeout + kForSilence)) return;
   const std::map<int, std::set<int>> left = course.left;
   for (const auto& [host, ranks] : left) {
     // What they have left may still be on its way here.

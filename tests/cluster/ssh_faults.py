@@ -285,6 +285,7 @@ FAULTS = {
     "a rank of the launcher's host is killed": StartsAgain(kill_rank(signal.SIGKILL, "node1"),
                                                            ["was killed by signal 9 (SIGKILL)"]),
     "an agent is killed (SIGKILL)": StartsAgain(kill_agent(signal.SIGKILL), ["host node2 is lost", "its host is lost"]),
+    "an agent is stopped (SIGSTOP)": StartsAgain(kill_agent(signal.SIGSTOP), noticed()),
     "sshd is killed, and back after 6 s": StartsAgain(
         for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")),
         ["host node2 is lost", "its host is lost"]),

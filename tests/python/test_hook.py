@@ -117,8 +117,8 @@ def test_interrupted(case):
 
 
 def test_killed(case):
-    """It dies with ftune, though it does not read."""
-    process = begin(case, "exec sleep 600", "train.max_steps=1000000")
+    """It dies with ftune, though it does not read, and so does what it has started."""
+    process = begin(case, "sleep 600; true", "train.max_steps=1000000")
     wait_until(lambda: hooks_of(case) and '"train"' in text(case, "out/log.jsonl"), "a step")
     process.kill()
     process.communicate()

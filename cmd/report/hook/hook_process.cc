@@ -21,6 +21,8 @@ namespace ftune {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
+// Of the keeper: ends the group $1 when its standard input ends, on which nobody ever writes.
+constexpr char kKeep[] = R"(read -r end; kill -s KILL -- "-$1" 2>/dev/null)";
 constexpr int kCannotStart = 127;  // as a shell has it
 constexpr int kFirstFree = STDERR_FILENO + 1;
 
@@ -32,6 +34,7 @@ absl::Status CannotStart(std::string_view what) {
 
 // All that the child needs, made before it is.
 struct Child {
+  bool outlives;  // this process
   pid_t parent;
   char** arguments;
   char** environment;
@@ -39,8 +42,10 @@ struct Child {
 };
 
 [[noreturn]] void Become(const Child& child) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != child.parent) _exit(kCannotStart);
+  if (!child.outlives) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != child.parent) _exit(kCannotStart);
+  }
   setpgid(0, 0);
   // ftune ignores some signals, and blocks others.
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
@@ -60,25 +65,34 @@ Descriptor Above(const Descriptor& descriptor) {
   return Descriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kFirstFree));
 }
 
-}  // namespace
+struct Pipe {
+  Descriptor read, write;
+};
 
-absl::StatusOr<HookProcess> HookProcess::Start(const HookCommand& command) {
+absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return CannotStart("no pipe");
-  const Descriptor read(ends[0]);
-  Descriptor write(ends[1]);
-  fcntl(write.get(), F_SETFL, O_NONBLOCK);
-  const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
-  if (!output) return IoError(command.output, "write", errno);
-  const Descriptor child_input = Above(read);
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+struct Shell {
+  std::vector<std::string> words;  // after its name
+  std::vector<std::string> environment;
+  bool outlives = false;
+};
+
+// In a process group of its own; → its number.
+absl::StatusOr<pid_t> StartShell(const Shell& shell, const Descriptor& input, const Descriptor& output) {
+  const Descriptor child_input = Above(input);
   const Descriptor child_output = Above(output);
   if (!child_input || !child_output) return CannotStart("no file descriptor");
-
-  std::vector<std::string> arguments = {kShell, "-c", command.text};
-  std::vector<std::string> environment = ExecEnvironment(command.environment);
+  std::vector<std::string> arguments = {kShell};
+  arguments.insert(arguments.end(), shell.words.begin(), shell.words.end());
+  std::vector<std::string> environment = ExecEnvironment(shell.environment);
   const std::vector<char*> argument_pointers = ExecPointers(arguments);
   const std::vector<char*> environment_pointers = ExecPointers(environment);
-  const Child child = {.parent = getpid(),
+  const Child child = {.outlives = shell.outlives,
+                       .parent = getpid(),
                        .arguments = const_cast<char**>(argument_pointers.data()),
                        .environment = const_cast<char**>(environment_pointers.data()),
                        .input = child_input.get(),
@@ -87,12 +101,38 @@ absl::StatusOr<HookProcess> HookProcess::Start(const HookCommand& command) {
   if (pid < 0) return CannotStart("fork");
   if (pid == 0) Become(child);
   setpgid(pid, pid);  // here too: it may be signalled before it has run
-  return HookProcess(pid, std::move(write));
+  return pid;
+}
+
+void AwaitEnd(pid_t pid) {
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<HookProcess> HookProcess::Start(const HookCommand& command) {
+  FTUNE_ASSIGN_OR_RETURN(Pipe input, MakePipe());
+  FTUNE_ASSIGN_OR_RETURN(Pipe life, MakePipe());
+  fcntl(input.write.get(), F_SETFL, O_NONBLOCK);
+  const Descriptor output(open(command.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  if (!output) return IoError(command.output, "write", errno);
+  FTUNE_ASSIGN_OR_RETURN(
+      const pid_t pid,
+      StartShell({.words = {"-c", command.text}, .environment = command.environment}, input.read, output));
+  HookProcess process(pid, std::move(input.write), std::move(life.write));
+  FTUNE_ASSIGN_OR_RETURN(process.keeper_, StartShell({.words = {"-c", kKeep, kShell, StrCat(pid)},
+                                                      .environment = command.environment,
+                                                      .outlives = true},
+                                                     life.read, output));
+  return process;
 }
 
 HookProcess::HookProcess(HookProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
+      keeper_(std::exchange(other.keeper_, -1)),
       input_(std::move(other.input_)),
+      life_(std::move(other.life_)),
       status_(other.status_),
       reaped_(other.reaped_),
       left_(other.left_) {}
@@ -100,8 +140,12 @@ HookProcess::HookProcess(HookProcess&& other) noexcept
 HookProcess::~HookProcess() {
   if (pid_ < 0) return;
   Signal(SIGKILL);
-  while (!reaped_ && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  // Before the group's number may be another's.
+  if (keeper_ >= 0) {
+    kill(keeper_, SIGKILL);
+    AwaitEnd(keeper_);
   }
+  if (!reaped_) AwaitEnd(pid_);
 }
 
 std::optional<int> HookProcess::Ended() {

@@ -22,7 +22,8 @@ struct HookCommand {
 // A process group of its own: what a terminal sends to this process's does not reach it.
 class HookProcess {
  public:
-  // It dies with the thread that calls this (PR_SET_PDEATHSIG), which must be the program's main one.
+  // It dies with the thread that calls this (PR_SET_PDEATHSIG), which must be the program's main one; and
+  // what it has started dies with this process, which a keeper, a shell beside it, waits for.
   static absl::StatusOr<HookProcess> Start(const HookCommand& command);
   HookProcess(HookProcess&& other) noexcept;
   HookProcess& operator=(HookProcess&&) = delete;
@@ -39,10 +40,13 @@ class HookProcess {
   void Signal(int signal);
 
  private:
-  HookProcess(pid_t pid, Descriptor input) : pid_(pid), input_(std::move(input)) {}
+  HookProcess(pid_t pid, Descriptor input, Descriptor life)
+      : pid_(pid), input_(std::move(input)), life_(std::move(life)) {}
 
   pid_t pid_;  // and its process group
+  pid_t keeper_ = -1;
   Descriptor input_;
+  Descriptor life_;  // this process holds it alone: when it is closed the keeper ends the group
   std::optional<int> status_;
   bool reaped_ = false;
   bool left_ = true;  // something of the group

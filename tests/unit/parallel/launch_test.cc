@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "parallel/launch/core_shares.h"
 #include "parallel/launch/rank_environment.h"
+#include "parallel/launch/stop_limit.h"
 #include "parallel/launch/tcp_store.h"
 #include "parallel/launch/tcp_store_server.h"
+#include "tests/unit/parallel/processes.h"
 
 namespace ftune {
 namespace {
@@ -94,6 +96,15 @@ std::unique_ptr<TcpStoreServer> Server() {
   absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start("127.0.0.1", 0, "p/");
   REQUIRE(server.ok());
   return *std::move(server);
+}
+
+TEST_CASE("a process that is stopped for too long is killed") {
+  RankProcesses stopped(1, [](int) {
+    const StopLimit limit(absl::Milliseconds(200));
+    raise(SIGSTOP);
+    return 0;
+  });
+  CHECK(stopped.Wait(0) == 128 + SIGKILL);
 }
 
 TEST_CASE("a store: what one sets another one gets, and waits for") {
