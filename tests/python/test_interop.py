@@ -30,7 +30,7 @@ from small_tokenizer import write_small_tokenizer
 MODELS = Path(__file__).resolve().parents[1] / "golden" / "models"
 TINY = MODELS / "tiny-chat"
 TOKENIZER_FILES = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
-LOSS_TOLERANCE = 1e-5
+LOSS_TOLERANCE = 3e-5  # of losses about 4: some sixty epsilons of f32, whose sums both cut as their processor has it
 
 TEXTS = [{"text": "The engine reads a recipe and trains the model."},
          {"text": "Zwölf Boxkämpfer jagen Viktor — 42 µm; 日本語 and 🙂."},
