@@ -12,14 +12,16 @@ constexpr absl::Duration kLongestWait = absl::Seconds(1);  // until the timer is
 
 }  // namespace
 
-StopLimit::StopLimit(absl::Duration limit) : limit_(limit) {
+StopLimit::StopLimit(absl::Duration limit) : limit_(limit), wait_(std::min(limit / 4, kLongestWait)) {
   sigevent expires = {};
   expires.sigev_notify = SIGEV_SIGNAL;
   // The one signal that ends a process which is stopped.
   expires.sigev_signo = SIGKILL;
   // Where the system has no timer left, a process that is stopped stays so.
   has_timer_ = timer_create(CLOCK_MONOTONIC, &expires, &timer_) == 0;
-  if (has_timer_) thread_ = QuietThread([this] { Run(); });
+  if (!has_timer_) return;
+  PutOff();
+  thread_ = QuietThread([this] { Run(); });
 }
 
 StopLimit::~StopLimit() {
@@ -33,13 +35,16 @@ StopLimit::~StopLimit() {
   timer_delete(timer_);
 }
 
+void StopLimit::PutOff() {
+  const itimerspec after = {.it_interval = {}, .it_value = absl::ToTimespec(limit_ + wait_)};
+  timer_settime(timer_, /*flags=*/0, &after, nullptr);
+}
+
 void StopLimit::Run() {
-  const absl::Duration wait = std::min(limit_ / 4, kLongestWait);
-  const itimerspec after = {.it_interval = {}, .it_value = absl::ToTimespec(limit_ + wait)};
   std::unique_lock lock(mutex_);
   while (!done_) {
-    timer_settime(timer_, /*flags=*/0, &after, nullptr);
-    wake_.wait_for(lock, absl::ToChronoNanoseconds(wait), [this] { return done_; });
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(wait_), [this] { return done_; });
+    PutOff();
   }
 }
 

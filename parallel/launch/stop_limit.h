@@ -20,10 +20,12 @@ class StopLimit {
   StopLimit& operator=(const StopLimit&) = delete;
 
  private:
+  void PutOff();
   // The thread: puts the timer off for as long as this process runs.
   void Run();
 
   const absl::Duration limit_;
+  const absl::Duration wait_;  // between two times
   timer_t timer_ = {};
   bool has_timer_ = false;
   std::mutex mutex_;
