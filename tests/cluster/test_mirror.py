@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster import Cluster
 from cluster_case import cli_case, main, wait_until
-from run_files import RunFiles, agent_on, none_left
+from run_files import RunFiles, agent_on, none_left, ranks_on
 
 OUT = "/root/out"  # a folder of each node's own
 STEPS = 240
@@ -192,8 +192,9 @@ def test_last_transfer(case):
             wait_until(lambda: incomplete.exists() and sum(len(b) for b in files(incomplete).values()) > 1 << 20, "a transfer", 120)
 
         run.await_step(3)
-        cluster.rate("node1", "16mbit")
+        cluster.rate("node1", "8mbit")
         run.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not ranks_on(cluster, "node2") + ranks_on(cluster, "node3"), "the ranks' end")
         await_transfer()
         there = cluster.path("node2", OUT)
         wait_until(lambda: (there / "log.jsonl").read_bytes() == (run.folder / "log.jsonl").read_bytes(), "all of the log")
