@@ -367,6 +367,7 @@ void Agent::OnTick() {
   for (Output& output : outputs_) output.Forward(links_, link_);
   LookWhetherAllHaveMet();
   TellStrangers();
+  if (mirror_) mirror_->PassRequests();
   TakeEvents();
   while (!events_.empty()) {
     const LinkEvent event = NextEvent();

@@ -155,8 +155,13 @@ void HostMirror::Finish() { sender_->Finish(); }
 
 void HostMirror::Request(const std::string& name) {
   if (!StaysInside(name)) return;
-  // What cannot be asked for now can be asked for again.
-  WriteFileAtomic(folder_ / name, "").IgnoreError();
+  requests_.insert(name);
+  PassRequests();
+}
+
+void HostMirror::PassRequests() {
+  std::erase_if(requests_,
+                [this](const std::string& name) { return WriteFileAtomic(folder_ / name, "").ok(); });
 }
 
 absl::Status HostMirror::RemoveParts() const {

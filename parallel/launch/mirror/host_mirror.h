@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -60,8 +61,10 @@ class HostMirror {
   absl::Status status() const { return sender_->status(); }
   void StopSending() { sender_.reset(); }
 
-  // Makes an empty file, by which somebody asks the ranks for something.
+  // Makes an empty file, by which somebody asks the ranks for something. Where it cannot be made (a full
+  // disk), PassRequests, which is called now and then, makes it when it can.
   void Request(const std::string& name);
+  void PassRequests();
   // Removes what it has of the run, and the folder if that is all.
   absl::Status Remove();
 
@@ -76,6 +79,7 @@ class HostMirror {
   Descriptor lock_;
   MirrorOrder order_;
   Send send_;
+  std::set<std::string> requests_;  // that could not be passed on yet
   std::unique_ptr<MirrorReceiver> receiver_;
   std::unique_ptr<MirrorSender> sender_;
 };

@@ -176,6 +176,25 @@ TEST_CASE("a mirror with the same log goes on from the launcher's, one with less
   CHECK(!facts("one\ntwo\nthree\n").value("same_log", true));
 }
 
+TEST_CASE("a request that cannot be passed on is passed on when it can be") {
+  const ScratchFolder scratch = *ScratchFolder::Create();
+  const fs::path folder = scratch.path() / "run", away = scratch.path() / "away";
+  const auto mirror = *HostMirror::Open(
+      {.folder = folder.string(), .identity = "run", .lock = "lock", .parts = kParts, .begins = true},
+      [](const Frame&) {});
+  fs::rename(mirror->folder(), away);
+  mirror->Request("save");
+  mirror->Request("../outside");
+  CHECK_FALSE(fs::exists(away / "save"));
+  fs::rename(away, mirror->folder());
+  mirror->PassRequests();
+  CHECK(fs::exists(mirror->folder() / "save"));
+  fs::remove(mirror->folder() / "save");
+  mirror->PassRequests();  // once
+  CHECK_FALSE(fs::exists(mirror->folder() / "save"));
+  CHECK_FALSE(fs::exists(scratch.path() / "outside"));
+}
+
 TEST_CASE("what another run left goes when the new one has begun, and not before") {
   Pair pair;
   Write(pair.to / "recipe", "old");
