@@ -7,18 +7,13 @@
 
 #include "base/error.h"
 #include "base/ggml_types.h"
+#include "base/gguf_format.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
 
 namespace ftune {
 namespace {
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr uint32_t kMinVersion = 2;
-constexpr uint32_t kMaxVersion = 3;
-constexpr uint32_t kMaxDims = 4;  // GGML_MAX_DIMS
-constexpr int64_t kDefaultAlignment = 32;
-constexpr char kAlignmentKey[] = "general.alignment";
 constexpr int kMaxArrayDepth = 8;
 constexpr size_t kTypeCount = 13;
 
@@ -106,13 +101,13 @@ absl::Status GgufParser::Parse() {
 
 absl::Status GgufParser::ParsePreamble() {
   const std::string file = file_.path().string();
-  uint32_t magic = 0;
-  if (!reader_.Read(magic) || magic != kMagic) {
+  std::array<char, gguf::kMagic.size()> magic = {};
+  if (!reader_.Read(magic) || std::string_view(magic.data(), magic.size()) != gguf::kMagic) {
     return DataError({.file = file, .message = "not a GGUF file: it does not begin with 'GGUF'"});
   }
   if (!reader_.Read(file_.version_)) return Truncated("");
   const uint32_t version = file_.version_;
-  if (version < kMinVersion || version > kMaxVersion) {
+  if (version < gguf::kMinVersion || version > gguf::kVersion) {
     const bool swapped = version != 0 && (version & 0xffffff) == 0;
     return DataError({.file = file,
                       .message = swapped ? "a big-endian GGUF file cannot be read" : "unknown GGUF version",
@@ -202,12 +197,12 @@ absl::Status GgufParser::ParseTensorInfos() {
     }
     uint32_t dims = 0;
     if (!reader_.Read(dims)) return Truncated(tensor.name);
-    if (dims > kMaxDims) {
+    if (dims > gguf::kMaxDims) {
       return DataError({.file = file,
                         .key = tensor.name,
                         .message = "too many dimensions",
                         .found = StrCat(dims),
-                        .expected = StrCat("at most ", kMaxDims)});
+                        .expected = StrCat("at most ", gguf::kMaxDims)});
     }
     for (uint32_t d = 0; d < dims; ++d) {
       int64_t dim = 0;
@@ -225,10 +220,10 @@ absl::Status GgufParser::ParseTensorInfos() {
 
 absl::Status GgufParser::PlaceTensors() {
   const std::string file = file_.path().string();
-  FTUNE_ASSIGN_OR_RETURN(const int64_t alignment, file_.IntOr(kAlignmentKey, kDefaultAlignment));
+  FTUNE_ASSIGN_OR_RETURN(const int64_t alignment, file_.IntOr(gguf::kAlignmentKey, gguf::kDefaultAlignment));
   if (alignment <= 0 || alignment > (int64_t{1} << 30) || alignment % 8 != 0) {
     return DataError({.file = file,
-                      .key = kAlignmentKey,
+                      .key = gguf::kAlignmentKey,
                       .found = StrCat(alignment),
                       .expected = "a positive multiple of 8"});
   }

@@ -6,16 +6,12 @@
 
 #include "base/error.h"
 #include "base/ggml_types.h"
+#include "base/gguf_format.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
 
 namespace ftune {
 namespace {
-
-constexpr std::string_view kMagic = "GGUF";
-constexpr uint32_t kVersion = 3;
-constexpr uint64_t kAlignment = 32;  // the format's default, which needs no key
-constexpr size_t kMaxDims = 4;       // GGML_MAX_DIMS
 
 template <class T>
 void Put(std::string& bytes, T value) {
@@ -27,7 +23,9 @@ void Put(std::string& bytes, std::string_view text) {
 }
 void Put(std::string& bytes, const std::string& text) { Put(bytes, std::string_view(text)); }
 
-uint64_t Padding(uint64_t size) { return (kAlignment - size % kAlignment) % kAlignment; }
+uint64_t Padding(uint64_t size) {
+  return (gguf::kDefaultAlignment - size % gguf::kDefaultAlignment) % gguf::kDefaultAlignment;
+}
 
 }  // namespace
 
@@ -115,8 +113,8 @@ void GgufMetadata::Add(const GgufEntry& entry) {
 
 absl::StatusOr<GgufWriter> GgufWriter::Create(const std::filesystem::path& path, const GgufMetadata& metadata,
                                               const std::vector<GgufTensorSpec>& tensors) {
-  std::string header(kMagic);
-  Put(header, kVersion);
+  std::string header(gguf::kMagic);
+  Put(header, gguf::kVersion);
   Put<uint64_t>(header, tensors.size());
   Put<uint64_t>(header, metadata.count());
   header += metadata.bytes();
@@ -129,8 +127,9 @@ absl::StatusOr<GgufWriter> GgufWriter::Create(const std::filesystem::path& path,
     };
     const std::optional<uint32_t> type = GgmlTypeOf(tensor.dtype);
     if (!type) return fail(StrCat("GGUF has no type for ", Name(tensor.dtype)));
-    if (tensor.shape.size() > kMaxDims) {
-      return fail(StrCat("GGUF has at most ", kMaxDims, " dimensions, the tensor ", tensor.shape.size()));
+    if (tensor.shape.size() > gguf::kMaxDims) {
+      return fail(
+          StrCat("GGUF has at most ", gguf::kMaxDims, " dimensions, the tensor ", tensor.shape.size()));
     }
     if (!names.insert(tensor.name).second) return fail("the tensor is given twice");
     const auto bytes = CheckedBytes(tensor.dtype, tensor.shape);

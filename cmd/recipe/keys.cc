@@ -12,7 +12,6 @@
 namespace ftune {
 namespace {
 
-constexpr int64_t kMostRanks = 1000000;
 constexpr int64_t kLargestBatch = 1000000000;
 constexpr int64_t kLongestSequence = 100000000;
 

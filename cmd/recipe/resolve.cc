@@ -9,12 +9,11 @@
 #include "base/strings.h"
 #include "cmd/recipe/batch.h"
 #include "cmd/recipe/errors.h"
+#include "cmd/recipe/types.h"
 #include "parallel/schedule/schedule.h"
 
 namespace ftune {
 namespace {
-
-constexpr int64_t kMostRanks = 1000000;
 
 // Sets what is still auto.
 template <class T>

@@ -13,7 +13,6 @@
 namespace ftune {
 namespace {
 
-constexpr int64_t kMostRanks = 1000000;
 constexpr char kMicro[] = "train.micro_batch_size";
 constexpr char kAccumulation[] = "train.gradient_accumulation_steps";
 

@@ -20,6 +20,9 @@ namespace ftune {
 
 using Json = nlohmann::ordered_json;
 
+// More than any machine has; a product of the mesh beyond it is a mistake.
+inline constexpr int64_t kMostRanks = 1000000;
+
 // The value that is being read, as errors name it, and where they go.
 struct Where {
   std::string file;

@@ -12,9 +12,9 @@
 namespace ftune {
 namespace {
 
-constexpr double kLate = 15.0;  // seconds without a word that are worth telling
-constexpr double kStill = 5.0;  // of a rank
-constexpr int kMostRanks = 64;  // shown
+constexpr double kLate = 15.0;       // seconds without a word that are worth telling
+constexpr double kStill = 5.0;       // of a rank
+constexpr int kMostRanksShown = 64;  // shown
 constexpr size_t kLongestCall = 48;
 
 std::string Line(const char* name, const std::string& text) {
@@ -142,7 +142,7 @@ std::string RankTable(const std::vector<RankStatus>& ranks) {
     }
   }
   for (const RankStatus& rank : ranks) {
-    if (std::ssize(rows) > kMostRanks) break;
+    if (std::ssize(rows) > kMostRanksShown) break;
     Row row = {StrCat(rank.rank), rank.host, rank.pid > 0 ? StrCat(rank.pid) : "-",
                std::string(Name(rank.state))};
     if (pulses) {
@@ -157,8 +157,8 @@ std::string RankTable(const std::vector<RankStatus>& ranks) {
     rows.push_back(std::move(row));
   }
   std::string text = Table(rows);
-  if (std::ssize(ranks) > kMostRanks) {
-    StrAppend(text, "… and ", ranks.size() - kMostRanks, " more: --json has them all\n");
+  if (std::ssize(ranks) > kMostRanksShown) {
+    StrAppend(text, "… and ", ranks.size() - kMostRanksShown, " more: --json has them all\n");
   }
   return text;
 }

@@ -16,7 +16,7 @@
 namespace ftune {
 namespace {
 
-constexpr size_t kMostShown = 1000;  // different lines that are remembered
+constexpr size_t kMostRemembered = 1000;  // different lines that are remembered
 
 }  // namespace
 
@@ -91,7 +91,7 @@ void RankOutput::TakeLine(int rank, std::string line) {
     } else {
       Show(line);
     }
-  } else if (!line.empty() && (shown_.size() >= kMostShown || shown_.insert(line).second)) {
+  } else if (!line.empty() && (shown_.size() >= kMostRemembered || shown_.insert(line).second)) {
     Show(StrCat("[rank ", rank, "] ", line));
   }
   std::deque<std::string>& last = ranks_[rank].last;

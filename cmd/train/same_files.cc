@@ -1,7 +1,5 @@
 #include "cmd/train/same_files.h"
 
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,6 +18,7 @@
 #include "engine/checkpoint/manifest.h"
 #include "engine/format/model_fingerprint.h"
 #include "parallel/comm/gather_text.h"
+#include "parallel/launch/host_identity.h"
 #include "parallel/schedule/csv.h"
 
 namespace ftune {
@@ -57,12 +56,6 @@ void Add(const char* key, const Dataset* samples, std::vector<SharedInput>& inpu
   if (samples == nullptr) return;
   const std::string size = StrCat(samples->size(), " of ", samples->tokens(), " tokens");
   inputs.push_back({key, kSamples, size, FingerprintOf(*samples)});
-}
-
-std::string HostName() {
-  utsname names = {};
-  uname(&names);
-  return names.nodename;
 }
 
 // Whatever the path is.

@@ -12,7 +12,7 @@
 namespace ftune::jinja {
 namespace {
 
-using Method = Value (*)(Interpreter& in, const Text& self, Args& args);
+using TextMethod = Value (*)(Interpreter& in, const Text& self, Args& args);
 
 Value MakeTextList(Interpreter& in, std::vector<Text> parts, ListKind kind = ListKind::kList) {
   std::vector<Value> items;
@@ -222,7 +222,7 @@ Value ZeroFillMethod(Interpreter& in, const Text& self, Args& args) {
   return in.Make(std::move(out));
 }
 
-constexpr std::pair<std::string_view, Method> kMethods[] = {
+constexpr std::pair<std::string_view, TextMethod> kTextMethods[] = {
     {"capitalize", CaseMethod<ToCapitalized>},
     {"casefold", CaseMethod<FoldCase>},
     {"center", JustifyMethod<PadBoth>},
@@ -266,9 +266,9 @@ constexpr std::pair<std::string_view, Method> kMethods[] = {
 }  // namespace
 
 std::optional<Value> FindStringMethod(const Value& self, std::string_view name) {
-  const auto* found = std::find_if(std::begin(kMethods), std::end(kMethods),
+  const auto* found = std::find_if(std::begin(kTextMethods), std::end(kTextMethods),
                                    [&](const auto& method) { return method.first == name; });
-  if (found == std::end(kMethods)) return std::nullopt;
+  if (found == std::end(kTextMethods)) return std::nullopt;
   auto callable = std::make_shared<Callable>();
   callable->name = std::string(name);
   callable->call = [self, method = found->second](Interpreter& in, Args& args) {

@@ -42,7 +42,7 @@ absl::StatusOr<bool> ReadNfc(const JsonPart& normalizer) {
 }
 
 // The pattern of a step; nothing where it does not split.
-absl::StatusOr<std::optional<std::string>> ReadPattern(const JsonPart& step) {
+absl::StatusOr<std::optional<std::string>> ReadStepPattern(const JsonPart& step) {
   FTUNE_ASSIGN_OR_RETURN(const std::string type, step.String("type"));
   if (type == "ByteLevel") {
     FTUNE_ASSIGN_OR_RETURN(const bool prefix_space, step.Bool("add_prefix_space"));
@@ -84,7 +84,7 @@ absl::StatusOr<std::string> FindGgufPreName(const JsonPart& tokenizer) {
   FTUNE_RETURN_IF_ERROR(Flatten(pre_tokenizer, "pretokenizers", steps));
   std::vector<std::string> patterns;
   for (const JsonPart& step : steps) {
-    FTUNE_ASSIGN_OR_RETURN(std::optional<std::string> pattern, ReadPattern(step));
+    FTUNE_ASSIGN_OR_RETURN(std::optional<std::string> pattern, ReadStepPattern(step));
     if (pattern) patterns.push_back(*std::move(pattern));
   }
   const auto name = NameGgufSplitRules(patterns, nfc, ignore_merges);

@@ -10,7 +10,7 @@
 namespace ftune {
 namespace {
 
-constexpr int64_t kPiece = int64_t{8} << 20;
+constexpr int64_t kSentPiece = int64_t{8} << 20;
 
 class FolderSink final : public ShardSink {
  public:
@@ -59,7 +59,7 @@ absl::Status RemoteSink::Begin(const std::string& name, int64_t bytes) {
 
 absl::Status RemoteSink::Append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const int64_t count = std::min(std::ssize(bytes), kPiece);
+    const int64_t count = std::min(std::ssize(bytes), kSentPiece);
     Announcement announcement = {count, 0};
     FTUNE_RETURN_IF_ERROR(group_.Run(Call::Send(NumbersOf(announcement), to_)));
     hash_.Add(std::string_view(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(count)));

@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/json_file.h"
 #include "base/strings.h"
+#include "engine/format/file_names.h"
 #include "engine/format/hf_writer.h"
 
 namespace ftune {
@@ -21,7 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr char kTokenizerFile[] = "tokenizer.json";
-constexpr char kConfigFile[] = "tokenizer_config.json";
 
 // Every token of tokenizer.json, and the id after the last.
 struct Known {
@@ -140,8 +140,8 @@ absl::StatusOr<AddedTokens> WriteExtendedTokenizer(const ModelFiles& base,
   FTUNE_ASSIGN_OR_RETURN(json tokenizer, ReadJsonFile(path));
   FTUNE_ASSIGN_OR_RETURN(Known known, KnownTokens(tokenizer, path.string()));
   json config = json::object();
-  if (Exists(folder / kConfigFile)) {
-    FTUNE_ASSIGN_OR_RETURN(config, ReadJsonFile(folder / kConfigFile));
+  if (Exists(folder / kTokenizerConfigFile)) {
+    FTUNE_ASSIGN_OR_RETURN(config, ReadJsonFile(folder / kTokenizerConfigFile));
   }
   AddedTokens added = {.known = known.size};
   for (const std::string& text : tokens) {
@@ -160,7 +160,7 @@ absl::StatusOr<AddedTokens> WriteExtendedTokenizer(const ModelFiles& base,
     added.ids.push_back(static_cast<int32_t>(id));
   }
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(path, tokenizer.dump(2) + "\n"));
-  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / kConfigFile, config.dump(2) + "\n"));
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / kTokenizerConfigFile, config.dump(2) + "\n"));
   return added;
 }
 

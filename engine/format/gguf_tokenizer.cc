@@ -231,7 +231,7 @@ absl::StatusOr<json> SentencePieceTokenizer(const GgufFile& file, const Vocabula
                 {"merges", SentencePieceMerges(pieces)}}}};
 }
 
-absl::StatusOr<json> TokenizerConfig(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<json> MakeTokenizerConfig(const GgufFile& file, const Vocabulary& vocabulary) {
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   using Text = std::optional<std::string>;
   for (const SpecialRole& role : kRoles) {
@@ -269,7 +269,7 @@ absl::StatusOr<TokenizerFiles> MakeTokenizerFiles(const GgufFile& file) {
   tokenizer["truncation"] = nullptr;
   tokenizer["padding"] = nullptr;
   tokenizer["added_tokens"] = AddedTokens(vocabulary);
-  FTUNE_ASSIGN_OR_RETURN(const json config, TokenizerConfig(file, vocabulary));
+  FTUNE_ASSIGN_OR_RETURN(const json config, MakeTokenizerConfig(file, vocabulary));
   return TokenizerFiles{Dump(tokenizer), Dump(config)};
 }
 

@@ -9,14 +9,13 @@
 #include "base/json_file.h"
 #include "base/strings.h"
 #include "engine/format/config_reader.h"
+#include "engine/format/file_names.h"
 #include "engine/format/gguf_model.h"
 #include "engine/format/safetensors_weights.h"
 #include "engine/format/tensor_names.h"
 
 namespace ftune {
 namespace {
-
-constexpr char kConfigFile[] = "config.json";
 
 absl::Status NoConfig(const std::filesystem::path& folder) {
   if (Exists(folder / "adapter_config.json")) {
@@ -28,12 +27,12 @@ absl::Status NoConfig(const std::filesystem::path& folder) {
   for (const std::filesystem::path& path : paths) {
     if (path.extension() == ".gguf") {
       return DataError({.file = folder.string(),
-                        .message = StrCat("the folder has no ", kConfigFile),
+                        .message = StrCat("the folder has no ", kModelConfigFile),
                         .hint = StrCat("to use the GGUF file in it, give ", path.string())});
     }
   }
   return DataError({.file = folder.string(),
-                    .message = StrCat("the folder has no ", kConfigFile),
+                    .message = StrCat("the folder has no ", kModelConfigFile),
                     .expected = "a Hugging Face model or a .gguf file"});
 }
 
@@ -58,7 +57,7 @@ absl::Status DropTiedHead(const ModuleNames& names, SafetensorsWeights& weights)
 }
 
 absl::StatusOr<ModelFiles> OpenFolder(const std::filesystem::path& folder) {
-  const std::filesystem::path config = folder / kConfigFile;
+  const std::filesystem::path config = folder / kModelConfigFile;
   if (!Exists(config)) return NoConfig(folder);
   ModelFiles files;
   files.path = folder;

@@ -12,13 +12,13 @@
 #include "base/gguf.h"
 #include "base/tensor_bytes.h"
 #include "engine/format/config_writer.h"
+#include "engine/format/file_names.h"
 #include "engine/format/gguf_tokenizer.h"
 #include "engine/format/shard_writer.h"
 
 namespace ftune {
 namespace {
 
-constexpr char kConfigFile[] = "config.json";
 constexpr char kGenerationFile[] = "generation_config.json";
 constexpr char kTemplateFile[] = "chat_template.jinja";  // goes before tokenizer_config.json's template
 constexpr std::array<const char*, 8> kTokenizerFiles = {"tokenizer.json",
@@ -97,12 +97,12 @@ absl::Status WriteHfModel(const ModelFiles& base, const std::filesystem::path& f
   FTUNE_RETURN_IF_ERROR(WriteShards(folder, kept, max_shard_bytes));
   if (base.is_gguf) {
     FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / kGenerationFile, MakeGenerationConfigJson(base.config)));
-    return WriteFileAtomic(folder / kConfigFile, MakeConfigJson(base.config, dtype));
+    return WriteFileAtomic(folder / kModelConfigFile, MakeConfigJson(base.config, dtype));
   }
   FTUNE_RETURN_IF_ERROR(CopyIfThere(base.path, folder, kGenerationFile));
   FTUNE_ASSIGN_OR_RETURN(const std::string config, UpdateConfigJson(base.config_json, base.config, dtype,
-                                                                    (base.path / kConfigFile).string()));
-  return WriteFileAtomic(folder / kConfigFile, config);
+                                                                    (base.path / kModelConfigFile).string()));
+  return WriteFileAtomic(folder / kModelConfigFile, config);
 }
 
 }  // namespace ftune

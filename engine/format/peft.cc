@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "base/mapped_file.h"
 #include "base/strings.h"
+#include "engine/format/file_names.h"
 #include "engine/format/safetensors_weights.h"
 #include "engine/format/shard_writer.h"
 
@@ -19,17 +20,16 @@ namespace {
 using nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr char kConfigFile[] = "adapter_config.json";
 constexpr char kWeightsFile[] = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 
 // Fields of peft's LoraConfig (tuners/lora/config.py) that change what the adapter computes or to which
 // modules it belongs. Null, an empty list and an empty object always mean "not used".
-struct NeutralField {
+struct NeutralPeftField {
   const char* key;
   const char* neutral;  // JSON
 };
-constexpr NeutralField kFeatures[] = {
+constexpr NeutralPeftField kFeatures[] = {
     {"bias", "\"none\""},          {"lora_bias", "false"},
     {"layer_replication", "null"}, {"trainable_token_indices", "null"},
     {"target_parameters", "null"}, {"alora_invocation_tokens", "null"},
@@ -195,7 +195,7 @@ bool ChangesBase(const json& init) {
 }
 
 void ReadFeatures(const json& root, PeftConfig& config) {
-  for (const NeutralField& feature : kFeatures) {
+  for (const NeutralPeftField& feature : kFeatures) {
     const auto value = root.find(feature.key);
     if (value == root.end() || IsUnused(*value) || *value == json::parse(feature.neutral)) continue;
     config.other_features.emplace_back(feature.key, Excerpt(*value));
@@ -255,11 +255,11 @@ OrderedJson NullIfEmpty(const std::vector<T>& values) {
 }  // namespace
 
 absl::StatusOr<PeftConfig> ReadPeftConfig(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kConfigFile;
+  const std::filesystem::path path = folder / kAdapterConfigFile;
   const std::string file = path.string();
   if (!Exists(path)) {
     return DataError({.file = folder.string(),
-                      .message = StrCat("not an adapter: there is no ", kConfigFile, " in it"),
+                      .message = StrCat("not an adapter: there is no ", kAdapterConfigFile, " in it"),
                       .hint = "give the folder that PEFT or ftune wrote"});
   }
   FTUNE_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(path));
@@ -343,7 +343,7 @@ absl::Status CheckSupported(const PeftConfig& config, const std::string& file) {
 absl::StatusOr<PeftAdapter> OpenPeftAdapter(const std::filesystem::path& folder) {
   PeftAdapter adapter;
   FTUNE_ASSIGN_OR_RETURN(adapter.config, ReadPeftConfig(folder));
-  FTUNE_RETURN_IF_ERROR(CheckSupported(adapter.config, (folder / kConfigFile).string()));
+  FTUNE_RETURN_IF_ERROR(CheckSupported(adapter.config, (folder / kAdapterConfigFile).string()));
   const std::filesystem::path path = folder / kWeightsFile;
   if (!Exists(path) && Exists(folder / "adapter_model.bin")) {
     return DataError({.file = folder.string(),
@@ -361,7 +361,7 @@ absl::StatusOr<PeftAdapter> OpenPeftAdapter(const std::filesystem::path& folder)
 
 absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftConfig& config,
                               std::span<const OutputTensor> tensors) {
-  FTUNE_RETURN_IF_ERROR(CheckSupported(config, (folder / kConfigFile).string()));
+  FTUNE_RETURN_IF_ERROR(CheckSupported(config, (folder / kAdapterConfigFile).string()));
   FTUNE_RETURN_IF_ERROR(MakeFolder(folder));
   std::vector<OutputTensor> renamed(tensors.begin(), tensors.end());
   for (OutputTensor& tensor : renamed) {
@@ -374,7 +374,7 @@ absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftCon
       for (std::string& name : *names) name = WithWrapper(name);
     }
   }
-  return WriteFileAtomic(folder / kConfigFile, WritePeftConfig(written));
+  return WriteFileAtomic(folder / kAdapterConfigFile, WritePeftConfig(written));
 }
 
 }  // namespace ftune

@@ -9,14 +9,12 @@
 #include "base/folder.h"
 #include "base/json_file.h"
 #include "base/strings.h"
+#include "engine/format/file_names.h"
 
 namespace ftune {
 namespace {
 
 using nlohmann::json;
-
-constexpr char kSingleFile[] = "model.safetensors";
-constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 // Tensor name to shard file name.
 absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::filesystem::path& index) {
@@ -50,7 +48,7 @@ absl::Status NoWeights(const std::filesystem::path& folder) {
       {.file = folder.string(),
        .message = "the folder has no weights",
        .found = pickle ? "pytorch_model.bin" : "",
-       .expected = StrCat(kSingleFile, " or ", kIndexFile),
+       .expected = StrCat(kWeightsFile, " or ", kWeightsIndexFile),
        .hint = pickle ? "convert it with transformers: save_pretrained writes safetensors" : ""});
 }
 
@@ -101,8 +99,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenFile
 
 absl::StatusOr<std::unique_ptr<SafetensorsWeights>> SafetensorsWeights::OpenFolder(
     const std::filesystem::path& folder) {
-  if (Exists(folder / kSingleFile)) return OpenFile(folder / kSingleFile);
-  if (Exists(folder / kIndexFile)) return OpenIndex(folder / kIndexFile);
+  if (Exists(folder / kWeightsFile)) return OpenFile(folder / kWeightsFile);
+  if (Exists(folder / kWeightsIndexFile)) return OpenIndex(folder / kWeightsIndexFile);
   return NoWeights(folder);
 }
 

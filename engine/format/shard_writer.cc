@@ -15,12 +15,10 @@
 #include "base/safetensors.h"
 #include "base/strings.h"
 #include "base/tensor_bytes.h"
+#include "engine/format/file_names.h"
 
 namespace ftune {
 namespace {
-
-constexpr char kSingleFile[] = "model.safetensors";
-constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 struct Shard {
   std::vector<const OutputTensor*> tensors;
@@ -59,7 +57,7 @@ std::string ShardName(size_t index, size_t count) {
 }
 
 bool IsWeightFile(const std::string& name) {
-  if (name == kSingleFile || name == kIndexFile) return true;
+  if (name == kWeightsFile || name == kWeightsIndexFile) return true;
   constexpr std::string_view kPattern = "model-00000-of-00000.safetensors";
   if (name.size() != kPattern.size()) return false;
   return std::equal(name.begin(), name.end(), kPattern.begin(), [](char c, char pattern) {
@@ -104,11 +102,11 @@ absl::Status WriteShards(const std::filesystem::path& folder, std::span<const Ou
     total += bytes;
   }
   if (shards.size() == 1) {
-    FTUNE_RETURN_IF_ERROR(WriteFile(folder / kSingleFile, std::move(shards[0].tensors)));
-    return RemoveStale(folder, {kSingleFile});
+    FTUNE_RETURN_IF_ERROR(WriteFile(folder / kWeightsFile, std::move(shards[0].tensors)));
+    return RemoveStale(folder, {kWeightsFile});
   }
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
-  std::set<std::string> written = {kIndexFile};
+  std::set<std::string> written = {kWeightsIndexFile};
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = ShardName(i, shards.size());
     for (const OutputTensor* tensor : shards[i].tensors) weight_map[tensor->name] = name;
@@ -116,7 +114,7 @@ absl::Status WriteShards(const std::filesystem::path& folder, std::span<const Ou
     written.insert(name);
   }
   const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / kIndexFile, index.dump(2) + "\n"));
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(folder / kWeightsIndexFile, index.dump(2) + "\n"));
   return RemoveStale(folder, written);
 }
 

@@ -15,7 +15,6 @@ namespace ftune {
 namespace {
 
 constexpr int kMostSlots = 4096;
-constexpr size_t kMostShown = 60;  // bytes of somebody's line
 constexpr char kSpaces[] = " \t\r";
 constexpr char kInclude[] = "launch.include";
 constexpr char kExclude[] = "launch.exclude";

@@ -12,8 +12,6 @@
 namespace ftune {
 namespace {
 
-constexpr size_t kMostShown = 60;
-
 struct Notation {
   std::string_view letters;
   std::string_view torch;  // empty: it has none

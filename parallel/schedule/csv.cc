@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r";
 constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
-constexpr size_t kMostShown = 60;
 
 // What other programs write that is no comma between two actions.
 struct Separator {

@@ -176,7 +176,8 @@ def test_verify(case):
         assert done.returncode == 0, (done.stdout, done.stderr)
         found = json.loads(done.stdout)["meshes"]
         assert [mesh["mesh"] for mesh in found] == meshes and all(mesh["ok"] for mesh in found), found
-        assert all(mesh["worst"]["error"] > 0 for mesh in found), found
+        # Stages alone may compute one rank's very sums; slices of a sum, and sums over ranks, are rounded otherwise.
+        assert all(mesh["worst"]["error"] > 0 for mesh in found if "tensor=" in mesh["mesh"] or "data=" in mesh["mesh"]), found
 
 
 def test_plan(case):

@@ -22,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kNanoseconds = 1'000'000'000;
-
 // Nothing where there is none.
 absl::StatusOr<std::optional<struct stat>> LookAt(const fs::path& path) {
   struct stat found = {};

@@ -14,6 +14,8 @@
 
 namespace ftune {
 
+inline constexpr int64_t kNanoseconds = 1'000'000'000;  // of a second
+
 // A file of a unit. Two are taken for the same where all three are: who copies one gives it the time of the
 // original.
 struct UnitFile {

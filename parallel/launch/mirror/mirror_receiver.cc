@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kNanoseconds = 1'000'000'000;
 // Names that a run knows as those of what was not finished, and removes.
 constexpr char kIncomplete[] = ".incomplete-mirror";
 constexpr char kRemoving[] = ".removing-mirror";

@@ -16,15 +16,14 @@ namespace {
 // less.
 constexpr int64_t kLead = 300;
 constexpr int64_t kLeadPart = 4;
-constexpr size_t kMostShown = 80;
 constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
 bool HasControl(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
 }
 
-absl::Status Wrong(const std::string& key, std::string_view found, std::string expected,
-                   std::string hint = "") {
+absl::Status WrongKey(const std::string& key, std::string_view found, std::string expected,
+                      std::string hint = "") {
   return UsageError({.key = key,
                      .found = StrCat("'", Printable(found, kMostShown), "'"),
                      .expected = std::move(expected),
@@ -49,7 +48,7 @@ class Options {
  public:
   void Add(const char* option) { StrAppend(text_, "#SBATCH --", option, "\n"); }
   void Add(const char* option, std::string_view value, const char* key) {
-    if (HasControl(value) && status_.ok()) status_ = Wrong(key, value, "text without line breaks");
+    if (HasControl(value) && status_.ok()) status_ = WrongKey(key, value, "text without line breaks");
     StrAppend(text_, "#SBATCH --", option, "=", SbatchQuote(value), "\n");
   }
   void Add(const char* option, const std::optional<std::string>& value, const char* key) {
@@ -61,7 +60,8 @@ class Options {
   void AddExtra(const std::string& line) {
     constexpr char kKey[] = "launch.slurm.extra";
     if ((HasControl(line) || !line.starts_with("-")) && status_.ok()) {
-      status_ = Wrong(kKey, line, "an option of sbatch, such as --exclusive", "write each without #SBATCH");
+      status_ =
+          WrongKey(kKey, line, "an option of sbatch, such as --exclusive", "write each without #SBATCH");
     }
     StrAppend(text_, "#SBATCH ", line, "\n");
   }
@@ -77,8 +77,8 @@ absl::StatusOr<int64_t> LeadOf(const std::optional<std::string>& time) {
   if (!time) return kLead;
   const std::optional<int64_t> limit = ParseTimeLimit(*time);
   if (!limit) {
-    return Wrong("launch.slurm.time", *time,
-                 "a time limit as Slurm writes it, such as 04:00:00 or 2-12:00:00");
+    return WrongKey("launch.slurm.time", *time,
+                    "a time limit as Slurm writes it, such as 04:00:00 or 2-12:00:00");
   }
   return *limit == 0 ? kLead : std::clamp<int64_t>(*limit / kLeadPart, 1, kLead);
 }
@@ -86,9 +86,9 @@ absl::StatusOr<int64_t> LeadOf(const std::optional<std::string>& time) {
 // The path of the job's output, in which % begins a pattern and a backslash turns all of them off.
 absl::StatusOr<std::string> OutputOf(const BatchJob& job) {
   if (job.folder.find('\\') != std::string::npos) {
-    return Wrong("output_dir", job.folder,
-                 "a path without backslashes, in which Slurm cannot write its output",
-                 "choose another output_dir");
+    return WrongKey("output_dir", job.folder,
+                    "a path without backslashes, in which Slurm cannot write its output",
+                    "choose another output_dir");
   }
   std::string path;
   for (const char c : job.folder) path += c == '%' ? "%%" : std::string(1, c);

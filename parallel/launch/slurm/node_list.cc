@@ -14,10 +14,9 @@ namespace {
 
 constexpr size_t kMostNames = 65536;  // Slurm's own limit
 constexpr size_t kMostDigits = 18;    // that an int64_t has room for
-constexpr size_t kMostShown = 80;
 constexpr char kDigits[] = "0123456789";
 
-absl::Status Wrong(const std::string& variable, std::string_view list, std::string expected) {
+absl::Status WrongList(const std::string& variable, std::string_view list, std::string expected) {
   return UsageError({.file = "environment",
                      .key = variable,
                      .found = StrCat("'", Printable(list, kMostShown), "'"),
@@ -149,11 +148,11 @@ struct Group {
 absl::StatusOr<std::vector<std::string>> ExpandNodeList(std::string_view list, const std::string& variable) {
   const std::string expected = "a list of nodes as Slurm writes it, such as 'node[01-03],login'";
   const auto items = SplitOutside(list);
-  if (!items) return Wrong(variable, list, expected);
+  if (!items) return WrongList(variable, list, expected);
   std::vector<std::string> names;
   for (const std::string_view item : *items) {
     const auto more = ExpandItem(item);
-    if (!more || names.size() + more->size() > kMostNames) return Wrong(variable, list, expected);
+    if (!more || names.size() + more->size() > kMostNames) return WrongList(variable, list, expected);
     names.insert(names.end(), more->begin(), more->end());
   }
   return names;
@@ -182,7 +181,9 @@ std::string FoldNodeList(const std::vector<std::string>& names) {
 
 absl::StatusOr<std::vector<int>> ExpandCounts(std::string_view list, const std::string& variable) {
   std::vector<int> counts;
-  const auto wrong = [&] { return Wrong(variable, list, "counts as Slurm writes them, such as '2(x3),1'"); };
+  const auto wrong = [&] {
+    return WrongList(variable, list, "counts as Slurm writes them, such as '2(x3),1'");
+  };
   for (std::string_view rest = list;;) {
     const size_t end = std::min(rest.find(','), rest.size());
     const std::string_view item = rest.substr(0, end);

@@ -18,7 +18,7 @@ constexpr int kMostTasks = 1000000;
 // start steps on the whole allocation.
 constexpr int64_t kMostStep = 0xfffffff0;
 
-absl::Status Wrong(const char* name, std::string found, std::string expected) {
+absl::Status WrongVariable(const char* name, std::string found, std::string expected) {
   return UsageError(
       {.file = "environment",
        .key = name,
@@ -35,15 +35,15 @@ absl::StatusOr<std::optional<int>> ReadInteger(const EnvironmentReader& environm
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, value);
   if (error == std::errc() && stop == end && value >= 0 && value <= most) return std::optional(value);
-  return Wrong(name, StrCat("'", *text, "'"), StrCat("an integer from 0 to ", most));
+  return WrongVariable(name, StrCat("'", *text, "'"), StrCat("an integer from 0 to ", most));
 }
 
 absl::StatusOr<int> RequireInteger(const EnvironmentReader& environment, const char* name, int limit,
                                    const std::string& limit_name) {
   FTUNE_ASSIGN_OR_RETURN(const std::optional<int> value, ReadInteger(environment, name, kMostTasks));
-  if (!value) return Wrong(name, "nothing, in a step", "the number of this task");
+  if (!value) return WrongVariable(name, "nothing, in a step", "the number of this task");
   if (*value < limit) return *value;
-  return Wrong(name, StrCat(*value), StrCat("below ", limit_name, ", which is ", limit));
+  return WrongVariable(name, StrCat(*value), StrCat("below ", limit_name, ", which is ", limit));
 }
 
 // Of the variables that are names of the same thing, the first that is set.
@@ -61,7 +61,7 @@ std::optional<Found> FirstOf(const EnvironmentReader& environment, std::initiali
 absl::Status ReadNodes(const EnvironmentReader& environment, std::initializer_list<const char*> names,
                        SlurmScope& scope) {
   const std::optional<Found> list = FirstOf(environment, names);
-  if (!list) return Wrong(*names.begin(), "nothing, in a job", "the list of its nodes");
+  if (!list) return WrongVariable(*names.begin(), "nothing, in a job", "the list of its nodes");
   FTUNE_ASSIGN_OR_RETURN(scope.nodes, ExpandNodeList(list->text, list->name));
   return absl::OkStatus();
 }
@@ -84,8 +84,8 @@ absl::Status ReadTasksHere(const EnvironmentReader& environment, SlurmScope& sco
   for (const std::string& number : std::vector<std::string>(absl::StrSplit(*text, ','))) {
     int task = 0;
     if (!absl::SimpleAtoi(number, &task) || task < 0 || task >= scope.tasks()) {
-      return Wrong(kTasks, StrCat("'", *text, "'"),
-                   StrCat("numbers below ", scope.tasks(), ", with commas between them"));
+      return WrongVariable(kTasks, StrCat("'", *text, "'"),
+                           StrCat("numbers below ", scope.tasks(), ", with commas between them"));
     }
     scope.tasks_here.push_back(task);
   }
@@ -98,20 +98,21 @@ absl::Status ReadStep(const EnvironmentReader& environment, SlurmScope& scope) {
   const std::optional<Found> per_node =
       FirstOf(environment, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
   if (!per_node)
-    return Wrong("SLURM_STEP_TASKS_PER_NODE", "nothing, in a step", "the number of tasks of each node");
+    return WrongVariable("SLURM_STEP_TASKS_PER_NODE", "nothing, in a step",
+                         "the number of tasks of each node");
   FTUNE_ASSIGN_OR_RETURN(scope.tasks_per_node, ExpandCounts(per_node->text, per_node->name));
   if (scope.tasks_per_node.size() != scope.nodes.size()) {
-    return Wrong(per_node->name,
-                 StrCat("'", per_node->text, "', for ", scope.tasks_per_node.size(), " nodes"),
-                 StrCat("a number for each of the ", scope.nodes.size(), " nodes of the step"));
+    return WrongVariable(per_node->name,
+                         StrCat("'", per_node->text, "', for ", scope.tasks_per_node.size(), " nodes"),
+                         StrCat("a number for each of the ", scope.nodes.size(), " nodes of the step"));
   }
   // May be absent, and then follows from the others.
   for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}) {
     FTUNE_ASSIGN_OR_RETURN(const std::optional<int> tasks, ReadInteger(environment, name, kMostTasks));
     if (!tasks) continue;
     if (*tasks == scope.tasks()) break;
-    return Wrong(name, StrCat(*tasks),
-                 StrCat(scope.tasks(), ", the sum of ", per_node->name, " '", per_node->text, "'"));
+    return WrongVariable(name, StrCat(*tasks),
+                         StrCat(scope.tasks(), ", the sum of ", per_node->name, " '", per_node->text, "'"));
   }
   FTUNE_ASSIGN_OR_RETURN(scope.task,
                          RequireInteger(environment, "SLURM_PROCID", scope.tasks(), "the number of tasks"));
@@ -143,7 +144,8 @@ absl::StatusOr<SlurmScope> ReadSlurm(const EnvironmentReader& environment,
                          ReadInteger(environment, "SLURM_RESTART_COUNT", kMostTasks));
   scope.restarts = restarts.value_or(0);
   if (environment("SLURM_HET_SIZE")) {
-    return Wrong("SLURM_HET_SIZE", "a heterogeneous job", "a job whose nodes are all of one component");
+    return WrongVariable("SLURM_HET_SIZE", "a heterogeneous job",
+                         "a job whose nodes are all of one component");
   }
   const std::optional<std::string> step =
       enclosing && !IsOrdinaryStepOf(*enclosing, scope.job) ? std::nullopt : OrdinaryStep(environment);
