@@ -9,8 +9,6 @@
 #include "engine/format/hf_model.h"
 
 namespace ftune {
-namespace {}  // namespace
-
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& model) {
   const std::filesystem::path config =
       model.filename() == kModelConfigFile ? model : model / kModelConfigFile;
