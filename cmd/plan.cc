@@ -1,4 +1,5 @@
-// ftune plan RECIPE --schedule FILE: draws the pipeline's schedule of a recipe, with modelled costs.
+// ftune plan RECIPE: the memory that each rank will need. With --schedule FILE it draws the pipeline's
+// schedule, with modelled costs.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/plan/memory_plan.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -61,12 +63,6 @@ constexpr std::array<PictureFormat, 3> kFormats = {{
 }};
 
 absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
-  if (options.schedule.empty()) {
-    return UsageError({.file = "command line",
-                       .key = "plan",
-                       .message = "this version of ftune plans the pipeline's schedule alone",
-                       .expected = "--schedule FILE.svg (or .csv, .txt), which draws it"});
-  }
   const std::string extension = Lower(std::filesystem::path(options.schedule).extension().string());
   for (const PictureFormat& format : kFormats) {
     if (format.extension == extension) return &format;
@@ -156,21 +152,28 @@ std::string Words(const std::vector<std::string>& stages, const TimedSchedule& t
   return text;
 }
 
-absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe& loaded,
+                                           const ModelPlan& model) {
   FTUNE_ASSIGN_OR_RETURN(const PictureFormat* const format, FormatOf(options));
-  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   const Recipe& recipe = loaded.recipe;
-  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
-                         ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
-  const absl::StatusOr<PipelinePlan> plan = PlanPipeline(recipe, config, model.options);
-  if (!plan.ok()) return loaded.Placed(plan.status());
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(*plan));
+  FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(plan));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
-  CommandResult result{.json = ToJson(*plan, timed, recipe.parallel.schedule)};
+  CommandResult result{.json = ToJson(plan, timed, recipe.parallel.schedule)};
   result.json["file"] = options.schedule;
   result.json["exit"] = 0;
-  result.text = Words(DescribePipeline(*plan, recipe, ToMeshShape(recipe.parallel)), timed);
+  result.text = Words(DescribePipeline(plan, recipe, ToMeshShape(recipe.parallel)), timed);
+  return result;
+}
+
+absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
+                         ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
+  absl::StatusOr<CommandResult> result =
+      options.schedule.empty() ? PlanMemory(loaded, model) : PlanSchedule(options, loaded, model);
+  if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }
 
@@ -178,7 +181,8 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
 
 void AddPlan(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", "Draws what the ranks of a pipeline do in a step");
+  CLI::App* command = app.add_subcommand(
+      "plan", "Says what memory each rank will need; draws what the ranks of a pipeline do in a step");
   command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
   command->add_option(

@@ -16,13 +16,13 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/train/log_sinks.h"
+#include "cmd/train/rank_parts.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
 #include "cmd/train/run_inputs.h"
 #include "cmd/train/same_files.h"
 #include "cmd/train/train_checks.h"
 #include "cmd/train/verify_json.h"
-#include "engine/adapter/loraplus.h"
 #include "engine/checkpoint/checkpoint_loader.h"
 #include "engine/checkpoint/choose_checkpoint.h"
 #include "engine/checkpoint/shared_reader.h"
@@ -30,7 +30,6 @@
 #include "engine/format/peft.h"
 #include "engine/format/quantized_weights.h"
 #include "engine/model/tensor_split.h"
-#include "engine/pipeline/stage_plan.h"
 #include "engine/train/run_end.h"
 #include "engine/train/trainer.h"
 #include "engine/verify/verify_run.h"
@@ -352,26 +351,18 @@ absl::Status RankRun::PrepareData() {
   const TimeScope time = Phase("prepare the data");
   data_ = std::make_unique<TrainData>(loaded_, progress_, mesh_->Coordinate(MeshAxis::kData));
   FTUNE_RETURN_IF_ERROR(data_->Prepare(model_plan_, hub_));
-  if (mesh_->shape().ranks() > 1) {
-    model_plan_.options.tensor =
-        TensorAxis(mesh_->axis(MeshAxis::kTensor), recipe().parallel.sequence_parallel);
-    model_plan_.options.ranks = {.mesh = mesh_.get(),
-                                 .sharding = ToShardOptions(recipe().parallel),
-                                 .optimizer = ToOptimizerOptions(recipe())};
-  }
   TakeAddedTokens(data_->run(), model_plan_.options);
   if (mesh_->shape().pipeline > 1) FTUNE_RETURN_IF_ERROR(PlanStagesOfRanks());
+  PlaceOnMesh(recipe(), *mesh_, pipeline_plan_, model_plan_.options);
   return absl::OkStatus();
 }
 
 absl::Status RankRun::PlanStagesOfRanks() {
-  LoadModelOptions& options = model_plan_.options;
+  const LoadModelOptions& options = model_plan_.options;
   FTUNE_ASSIGN_OR_RETURN(const ModelFiles files, OpenModel(model_plan_.model_path));
   ModelConfig config = files.config;
   if (options.growth) config.vocab_size = std::max(config.vocab_size, options.growth->rows);
   FTUNE_ASSIGN_OR_RETURN(pipeline_plan_, PlanPipeline(recipe(), config, options));
-  options.ranks->part =
-      PartOf(pipeline_plan_->shape, mesh_->Coordinate(MeshAxis::kPipeline), pipeline_plan_->blocks);
   for (const std::string& line : DescribePipeline(*pipeline_plan_, recipe(), mesh_->shape())) {
     progress_.Say(line);
   }
@@ -393,35 +384,15 @@ absl::Status RankRun::PrepareModel() {
     FTUNE_ASSIGN_OR_RETURN(const std::string text, DescribeQuantized());
     progress_.Say(text);
   }
-  if (recipe().adapter && recipe().adapter->loraplus_lr_ratio) {
-    const AdapterSection& adapter = *recipe().adapter;
-    const double peak = *recipe().optimizer.learning_rate;
-    SetLoraPlusRates(model_.model->parameters(),
-                     {.ratio = *adapter.loraplus_lr_ratio,
-                      .embedding_factor = peak > 0 ? *adapter.loraplus_lr_embedding / peak : 0.0});
-  }
-  FTUNE_RETURN_IF_ERROR(MakeOptimizer());
-  if (!model_.shards) {
-    model_.model->AllocateGradients(*backend_, Stream());
-    return absl::OkStatus();
-  }
-  FTUNE_RETURN_IF_ERROR(model_.shards->AllocateGradients());
-  if (!pipeline_plan_) return absl::OkStatus();
-  FTUNE_ASSIGN_OR_RETURN(pipeline_,
-                         Pipeline::Create(*mesh_, *model_.model, pipeline_plan_->source,
-                                          {.zero = static_cast<int>(recipe().parallel.zero),
-                                           .keep_for_step = !recipe().parallel.reshard_after_forward}));
+  FTUNE_ASSIGN_OR_RETURN(RankParts parts,
+                         MakeRankParts(recipe(), *backend_, *mesh_, pipeline_plan_, paths().folder, model_));
+  optimizer_ = std::move(parts.optimizer);
+  pipeline_ = std::move(parts.pipeline);
+  if (recipe().memory.offload != Offload::kNone) DescribeOffload();
   return absl::OkStatus();
 }
 
-absl::Status RankRun::MakeOptimizer() {
-  const OptimizerOptions options = ToOptimizerOptions(recipe());
-  if (recipe().memory.offload == Offload::kNone) {
-    optimizer_ = std::make_unique<Optimizer>(*backend_, Stream(), *model_.model, options);
-    return absl::OkStatus();
-  }
-  FTUNE_ASSIGN_OR_RETURN(optimizer_, Optimizer::CreateOffloaded(*backend_, Stream(), *model_.model, options,
-                                                                {.disk = {.folder = paths().folder}}));
+void RankRun::DescribeOffload() {
   if (const StateDisk* disk = optimizer_->disk()) {
     progress_.Say(absl::StrFormat("optimizer states: %.1f MiB in %s (%s)",
                                   static_cast<double>(disk->file_bytes()) / (1 << 20),
@@ -429,7 +400,6 @@ absl::Status RankRun::MakeOptimizer() {
   } else {
     progress_.Say("memory.offload: this optimizer keeps nothing, so nothing is moved");
   }
-  return absl::OkStatus();
 }
 
 absl::Status RankRun::TakeMasters() {

@@ -72,7 +72,7 @@ class RankRun {
   // Of the pipeline, which there is.
   absl::Status PlanStagesOfRanks();
   absl::Status PrepareModel();
-  absl::Status MakeOptimizer();
+  void DescribeOffload();
   // Of a run that begins with a checkpoint's weights: with the precision that it has, not that of the model.
   absl::Status TakeMasters();
   // Called by all ranks, before anything is read: where a run goes on, the one that leads takes its folder,

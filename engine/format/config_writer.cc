@@ -25,20 +25,6 @@ double Shortest(float value) {
   return wide;
 }
 
-// The type's name in config.json.
-std::string TorchName(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return "float16";
-    case DType::kBF16:
-      return "bfloat16";
-    case DType::kF64:
-      return "float64";
-    default:
-      return "float32";
-  }
-}
-
 OrderedJson IdOrList(const std::vector<int32_t>& ids) {
   if (ids.empty()) return nullptr;
   if (ids.size() == 1) return ids.front();
@@ -144,6 +130,19 @@ void SetLayers(OrderedJson& json, const Family& family, const ModelConfig& confi
 }
 
 }  // namespace
+
+std::string TorchName(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return "float16";
+    case DType::kBF16:
+      return "bfloat16";
+    case DType::kF64:
+      return "float64";
+    default:
+      return "float32";
+  }
+}
 
 std::string MakeConfigJson(const ModelConfig& config, DType dtype) {
   const Family& family = *FindFamily(config.model_type);

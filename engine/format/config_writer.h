@@ -9,6 +9,9 @@
 
 namespace ftune {
 
+// The type's name in config.json.
+std::string TorchName(DType dtype);
+
 // config.json of a model that has none, in transformers 4's dialect, which 5 reads too. The tensors' type is
 // `dtype`.
 std::string MakeConfigJson(const ModelConfig& config, DType dtype);

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
+#include "engine/format/model_shapes.h"
 #include "engine/format/trained_values.h"
 #include "engine/format/untied_weights.h"
 #include "engine/model/modules.h"
@@ -107,7 +108,7 @@ void PutTrained(const LoadModelOptions& options, ModelFiles& files) {
 absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std::filesystem::path& path,
                                       const LoadModelOptions& options) {
   LoadedModel loaded;
-  FTUNE_ASSIGN_OR_RETURN(loaded.files, OpenModel(path));
+  FTUNE_ASSIGN_OR_RETURN(loaded.files, options.shapes_only ? OpenModelShapes(path) : OpenModel(path));
   if (options.context) {
     loaded.files.config.rope = options.context->rope;
     loaded.files.config.max_position = options.context->max_position;

@@ -71,6 +71,8 @@ struct LoadModelOptions {
   // Nothing is loaded now, and one block at a time when it is used; with one adapter at most, one rank, and
   // values for all that is there.
   bool streamed = false;
+  // A run that computes nothing: the model's config.json is enough (OpenModelShapes).
+  bool shapes_only = false;
   // The adapters are to be merged: where they change the embedding or a tied head, the two are kept apart.
   bool for_merging = false;
 };

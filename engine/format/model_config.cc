@@ -9,9 +9,13 @@
 #include "engine/format/hf_model.h"
 
 namespace ftune {
+bool IsModelConfig(const std::filesystem::path& path) {
+  std::error_code error;
+  return path.extension() == ".json" && std::filesystem::is_regular_file(path, error);
+}
+
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& model) {
-  const std::filesystem::path config =
-      model.filename() == kModelConfigFile ? model : model / kModelConfigFile;
+  const std::filesystem::path config = IsModelConfig(model) ? model : model / kModelConfigFile;
   if (Exists(config)) {
     FTUNE_ASSIGN_OR_RETURN(HfConfig read, ReadHfConfig(config));
     return std::move(read.model);

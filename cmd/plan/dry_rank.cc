@@ -1,0 +1,93 @@
+#include "cmd/plan/dry_rank.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cmd/plan/dry_batches.h"
+#include "cmd/plan/peak_moment.h"
+#include "cmd/train/rank_parts.h"
+#include "engine/backend/cpu/cpu_workspace.h"
+#include "engine/backend/meta/meta_backend.h"
+#include "engine/train/step.h"
+#include "parallel/comm/counting_transport.h"
+#include "parallel/mesh.h"
+
+namespace ftune {
+namespace {
+
+// What a step leaves for the next, such as weights that it may have to take back, is there in the second.
+constexpr int kSteps = 2;
+
+void CountParameters(const Model& model, DryRank& dry) {
+  for (const auto& block : model.blocks()) {
+    if (block->copy()) continue;
+    for (const Parameter& p : std::as_const(*block).store().parameters()) {
+      dry.parameters += p.global_size();
+      if (p.trainable) dry.trainable += p.global_size();
+    }
+  }
+}
+
+absl::Status Train(const Recipe& recipe, const std::vector<Batch>& microbatches, TrainStep& step) {
+  int64_t tokens = 0;
+  for (const Batch& batch : microbatches) tokens += batch.trained_tokens;
+  for (int i = 1; i <= kSteps; ++i) {
+    const absl::StatusOr<StepOutput> output = step.Run({.step = i,
+                                                        .microbatches = microbatches,
+                                                        .trained_tokens = tokens * *recipe.parallel.data,
+                                                        .learning_rate = 1e-3f},
+                                                       [] { return false; });
+    FTUNE_RETURN_IF_ERROR(output.status());
+  }
+  return step.status();
+}
+
+}  // namespace
+
+absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
+                               const std::optional<PipelinePlan>& stages, int rank) {
+  const MeshShape shape = ToMeshShape(recipe.parallel);
+  FTUNE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Mesh> mesh,
+      Mesh::Create(shape, std::make_unique<Communicator>(MakeCountingTransport(rank, shape.ranks()))));
+  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)));
+  PeakMoment moment(backend.ledger());
+  Timeline timeline;
+  timeline.set_listener(&moment);
+
+  DryRank dry;
+  LoadModelOptions options = model.options;
+  options.shapes_only = true;
+  PlaceOnMesh(recipe, *mesh, stages, options);
+  LoadedModel loaded;
+  RankParts parts;
+  {
+    const TimeScope time(&timeline, kStepLane, "load the model");
+    FTUNE_ASSIGN_OR_RETURN(loaded, LoadModel(backend, Stream(), model.model_path, options));
+    FTUNE_ASSIGN_OR_RETURN(parts, MakeRankParts(recipe, backend, *mesh, stages, *recipe.output_dir, loaded));
+  }
+  dry.ready = backend.ledger().current();
+  CountParameters(*loaded.model, dry);
+
+  TrainStep::Options step_options = ToTrainerOptions(recipe, {}).step;
+  step_options.timeline = &timeline;
+  TrainStep step(backend, Stream(), *loaded.model, *parts.optimizer, step_options, loaded.shards.get(),
+                 parts.pipeline.get());
+  const std::vector<Batch> microbatches = FullMicrobatches(recipe);
+  if (recipe.data.has_evaluation()) {
+    const TimeScope time(&timeline, kStepLane, "evaluation");
+    const Tensor loss = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
+    step.runner().Evaluate(microbatches.front(), loss);
+  }
+  const WorkCounter before = backend.work();
+  FTUNE_RETURN_IF_ERROR(Train(recipe, microbatches, step));
+  dry.useful_flops = (backend.work().useful_flops - before.useful_flops) / kSteps;
+  dry.recomputed_flops = (backend.work().recomputed_flops - before.recomputed_flops) / kSteps;
+  dry.peak = backend.ledger().peak();
+  dry.moment = moment.Describe();
+  return dry;
+}
+
+}  // namespace ftune

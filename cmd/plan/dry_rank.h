@@ -1,0 +1,34 @@
+// The engine run dry: one rank of a recipe's mesh, with memory that is counted but not there, and nobody to
+// talk to. What it allocates is what the rank of a real run does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cmd/recipe/recipe.h"
+#include "cmd/run_options.h"
+#include "cmd/train/pipeline_plan.h"
+#include "engine/tensor/ledger.h"
+
+namespace ftune {
+
+struct DryRank {
+  MemoryUse ready;     // with weights, gradients and optimizer, before the first step
+  MemoryUse peak;      // at the moment when the sum was highest
+  std::string moment;  // "forward 0, head": what was done then
+  // Of the parameters that are here, each whole; copies that other stages have too are counted there.
+  int64_t parameters = 0, trainable = 0;
+  // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
+  double useful_flops = 0.0, recomputed_flops = 0.0;
+
+  bool SameMemory(const DryRank& other) const { return ready == other.ready && peak == other.peak; }
+};
+
+// The model loaded, an evaluation where the recipe has data for one, and steps of full microbatches, all of
+// whose tokens train. `model.options` are those of one rank; `stages` where there is a pipeline.
+absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
+                               const std::optional<PipelinePlan>& stages, int rank);
+
+}  // namespace ftune
