@@ -441,8 +441,8 @@ absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output, Rank
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
   const int at_fault = RankAtFault(end);
-  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], LogOf(end.rank).string(),
-                                  absl::Seconds(recipe().launch.heartbeat_timeout));
+  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], place_->HostOf(at_fault),
+                                  LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
   if (!MayPass(error)) return error;
   std::vector<int> others;
   for (int rank = 0; rank < place_->ranks(); ++rank) {

@@ -1,23 +1,24 @@
-"""A run that is called on node1 of a cluster, over SSH and without a shared disk."""
+"""A run that is called on a node of a cluster, over SSH and without a shared disk."""
 
 import subprocess
 
 from run_files import RunFiles
 
-OUT = "/root/out"  # a folder of node1 alone
+OUT = "/root/out"  # a folder of each node's own
+MIRRORS = "/root/.cache/ftune/runs"  # where the first rank's host has the run's folder, if that is of another one
 
 
 class HostRun(RunFiles):
-    def __init__(self, cluster, case, *words, out=OUT, environment=None, through=()):
-        """`words` are those of ftune but for output_dir, which is `out`; `through`: a command that calls another."""
-        super().__init__(cluster.path("node1", out))
-        self.cluster, self.case = cluster, case
+    def __init__(self, cluster, case, *words, node="node1", out=OUT, environment=None, through=()):
+        """`words` are those of ftune but for the run's folder, which is `out`; `through`: a command that calls another."""
+        super().__init__(cluster.path(node, out))
+        self.cluster, self.case, self.node = cluster, case, node
         folder = case.folder.resolve()
         self.said = folder / "said.txt"
         with open(self.said, "w") as said:
             self.process = cluster.popen(
-                "node1", [*through, case.ftune, *words, f"output_dir={out}"], cwd=folder, stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said,
+                node, [*through, case.ftune, *words, out if words[0] == "resume" else f"output_dir={out}"], cwd=folder,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                 environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
 
     def await_step(self, step):
