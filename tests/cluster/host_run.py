@@ -5,7 +5,6 @@ import subprocess
 from run_files import RunFiles
 
 OUT = "/root/out"  # a folder of each node's own
-MIRRORS = "/root/.cache/ftune/runs"  # where the first rank's host has the run's folder, if that is of another one
 
 
 class HostRun(RunFiles):

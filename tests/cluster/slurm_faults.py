@@ -294,6 +294,13 @@ def restart_daemon(name, node, seconds):
     return fault
 
 
+def kill_for_good(name, node):
+    def fault(cluster, run, draw):
+        cluster.delay(node, 50)  # the ranks shall still run when Slurm notices
+        kill_named(name, node)(cluster, run, draw)
+    return fault
+
+
 def switch_off(node):
     return lambda cluster, run, draw: cluster.poweroff(node)
 
@@ -344,7 +351,7 @@ FAULTS = {
     "the step of an agent is cancelled": StartsAgain(cancel_step, CLOSED),
     "slurmd is killed, and back after 3 s": GoesOn(restart_daemon("slurmd", OTHER, 3)),
     "slurmctld is killed, and back after 12 s": GoesOn(restart_daemon("slurmctld", "node1", 12)),
-    "slurmd is killed for good": QueuedAgain(kill_named("slurmd", OTHER), "NODE FAILURE", use_nodes("node[1-2]")),
+    "slurmd is killed for good": QueuedAgain(kill_for_good("slurmd", OTHER), "NODE FAILURE", use_nodes("node[1-2]")),
     "the job is queued again": QueuedAgain(call("scontrol", "requeue"), ""),
     "Slurm says that the time limit is near (USR1)": QueuedAgain(call("scancel", "--batch", "--signal=USR1"), "is queued again"),
     "a node is switched off": QueuedAgain(switch_off(OTHER), "NODE FAILURE", switch_on(OTHER)),

@@ -22,7 +22,7 @@ import fault_table
 from cli_case import Case
 from cluster import Cluster, unavailable
 from fault_table import Outcome, draw_step, times_of
-from host_run import MIRRORS, OUT, HostRun
+from host_run import OUT, HostRun
 from run_files import agent_on, all_ranks, are_gone, none_left, rank_of, ranks_on, seconds_to_end
 
 HEARTBEAT_TIMEOUT = 3
@@ -258,7 +258,7 @@ class EndsRun:
         again.end(0)
         stage.check_weights(again)
         cause = next(line for line in said.splitlines() if self.says in line) if self.says else "none"
-        return Outcome(f"{cause.partition('error: ')[2] or cause}; called again, the run goes on", ended)
+        return Outcome(f"{cause.replace('error: ', '')}; called again, the run goes on", ended)
 
 
 @dataclass(frozen=True)
@@ -347,8 +347,8 @@ FAULTS = {
         fill_disk("node1", OUT), [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"),
         repair=make_room("node1", OUT), early=False),
     "the disk of the first rank's host is full, and the launcher elsewhere": EndsRun(
-        fill_disk("node2", MIRRORS), [4], FAR, says="No space left on device", prepare=small_disk("node2", MIRRORS, "64m"),
-        repair=make_room("node2", MIRRORS), early=False),
+        fill_disk("node2", OUT), [4], FAR, says="No space left on device", prepare=small_disk("node2", OUT, "64m"),
+        repair=make_room("node2", OUT), early=False),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,

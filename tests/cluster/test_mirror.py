@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster import Cluster
 from cluster_case import cli_case, main, wait_until
-from host_run import MIRRORS, OUT, HostRun
+from host_run import OUT, HostRun
 from run_files import agent_on, none_left, ranks_on, seconds_to_end
 
 STEPS = 240
@@ -206,7 +206,7 @@ def test_requests(case):
         run.process.send_signal(signal.SIGTERM)
         said = run.end(75)
         assert json.loads(said.splitlines()[-1])["run"] == OUT and f"saved {OUT}/checkpoints/step-" in said, said
-        assert MIRRORS not in said, said
+        assert "/root/.cache/ftune/runs" not in said, said
         assert [path.name for path in cluster.path("node2", OUT).iterdir()] == ["notes.txt"]
         verified(cluster, case, run, 2)
         # Nor has a run that cannot begin replaced what is here.
