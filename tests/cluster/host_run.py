@@ -8,16 +8,16 @@ OUT = "/root/out"  # a folder of each node's own
 
 
 class HostRun(RunFiles):
-    def __init__(self, cluster, case, *words, node="node1", out=OUT, environment=None, through=()):
-        """`words` are those of ftune but for the run's folder, which is `out`; `through`: a command that calls another."""
+    def __init__(self, cluster, case, command, *words, node="node1", out=OUT, environment=None, through=()):
+        """`command` of ftune, with `words` beside the run's folder, which is `out`; `through`: a command that calls another."""
         super().__init__(cluster.path(node, out))
         self.cluster, self.case, self.node = cluster, case, node
         folder = case.folder.resolve()
+        called = ["resume", out, *words] if command == "resume" else [command, *words, f"output_dir={out}"]
         self.said = folder / "said.txt"
         with open(self.said, "w") as said:
             self.process = cluster.popen(
-                node, [*through, case.ftune, *words, out if words[0] == "resume" else f"output_dir={out}"], cwd=folder,
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                node, [*through, case.ftune, *called], cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                 environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
 
     def await_step(self, step):
