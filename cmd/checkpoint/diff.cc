@@ -79,7 +79,7 @@ nlohmann::ordered_json ToJson(const std::vector<Change>& changes) {
   return all;
 }
 
-nlohmann::ordered_json ToJson(const TensorDifference& tensor) {
+nlohmann::ordered_json ToJson(const SavedDifference& tensor) {
   nlohmann::ordered_json json = {{"name", tensor.name}};
   if (!tensor.state.empty()) json["state"] = tensor.state;
   if (!tensor.why_not_compared.empty()) {
@@ -94,7 +94,7 @@ nlohmann::ordered_json ToJson(const TensorDifference& tensor) {
   return json;
 }
 
-std::string Line(const TensorDifference& tensor) {
+std::string Line(const SavedDifference& tensor) {
   const std::string name = tensor.state.empty() ? tensor.name : StrCat(tensor.name, ": ", tensor.state);
   if (!tensor.why_not_compared.empty()) return StrCat(name, ": ", tensor.why_not_compared, "\n");
   std::string line = absl::StrFormat("%11.4g  %11.4g  %12d of %-12d  %s", tensor.max_absolute,
@@ -130,7 +130,7 @@ absl::StatusOr<CommandResult> DiffCheckpoints(const CheckpointOptions& options) 
                          RecipeChanges(a, b, first.manifest(), second.manifest()));
 
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
-  for (const TensorDifference& tensor : difference.tensors) tensors.push_back(ToJson(tensor));
+  for (const SavedDifference& tensor : difference.tensors) tensors.push_back(ToJson(tensor));
   CommandResult result{.json = {{"a", a.folder.string()},
                                 {"b", b.folder.string()},
                                 {"equal", difference.equal()},
@@ -150,7 +150,7 @@ absl::StatusOr<CommandResult> DiffCheckpoints(const CheckpointOptions& options) 
   }
   StrAppend(text, absl::StrFormat("%11s  %11s  %-28s  %s\n", "|a - b|", "relative", "elements that differ",
                                   "tensor"));
-  for (const TensorDifference& tensor : difference.tensors) {
+  for (const SavedDifference& tensor : difference.tensors) {
     if (tensor.different > 0 || !tensor.why_not_compared.empty()) StrAppend(text, Line(tensor));
   }
   return result;

@@ -82,8 +82,8 @@ int RankAtFault(const RankEnd& end) {
   return rank;
 }
 
-absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& log,
-                        absl::Duration heartbeat_timeout) {
+absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& host,
+                        const std::string& log, absl::Duration heartbeat_timeout) {
   ErrorDetail detail = {.key = KeyOf(end.rank, end.host)};
   const std::string see = StrCat(ItWas(pulse), "; its log is ", log);
   if (!end.lost.empty()) {
@@ -93,6 +93,8 @@ absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::strin
   if (const std::optional<absl::Status> error = ReportedError(end)) {
     std::optional<ErrorDetail> reported = DetailOf(*error);
     if (!reported || !MayPass(*error)) return *error;
+    // Ranks do not know the names by which their hosts are called here.
+    if (reported->key.starts_with(kRank)) reported->key = KeyOf(RankAtFault(end), host);
     reported->message += ItWas(pulse);
     return UserError(static_cast<ExitCode>(ExitCodeOf(*error)), *std::move(reported));
   }

@@ -28,10 +28,10 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends);
 // Whom the error of a rank blames: itself, most often.
 int RankAtFault(const RankEnd& end);
 
-// The error that the failure of a rank is to the user. `log` is where its output is, and `pulse` what the one
-// at fault showed last.
-absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& log,
-                        absl::Duration heartbeat_timeout);
+// The error that the failure of a rank is to the user. `log` is where its output is; `pulse` is what the one
+// at fault showed last, and `host` where it is, if not on this one.
+absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::string& host,
+                        const std::string& log, absl::Duration heartbeat_timeout);
 
 // That of ranks that have all stood still for so long; `odd` is the one that the others waited for, if that
 // can be told, on `host` where it is not this one.

@@ -304,6 +304,7 @@ absl::Status RunHosts::Reconnect(Progress& progress) {
 }
 
 absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::string& prefix) {
+  apart_ = false;
   const bool alone = chosen_.size() == 1;
   const bool tls = loaded_.recipe.launch.tls && !alone;
   const absl::StatusOr<Json> served =
@@ -341,6 +342,7 @@ absl::StatusOr<std::map<int, RankCoordinates>> RunHosts::OfferStore(const std::s
                                 ", port ", port, ": ", std::string(failed->status().message())),
                          "let the hosts of a run reach each other on all ports"));
   }
+  apart_ = std::all_of(chosen_.begin(), chosen_.end(), [&](int host) { return agents_->connected(host); });
   return why;
 }
 

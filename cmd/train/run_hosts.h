@@ -48,6 +48,8 @@ class RunHosts final : public RankPlace {
   bool complete() const { return chosen_.size() == slots_.size(); }
   // Whether the last ranks were told to save and end, since a host is back.
   bool grows() const { return grows_; }
+  // Whether no ranks were started the last time since hosts that answer do not reach each other.
+  bool apart() const { return apart_; }
   // The first rank writes to the run's folder: where its host does not have this one's, that is kept equal to
   // a mirror there.
   absl::Status FindFolder(const RunPaths& paths);
@@ -81,6 +83,7 @@ class RunHosts final : public RankPlace {
   std::set<int> slow_;
   std::optional<RunPaths> mirrored_;  // the run's folder, where the first host does not have it
   bool grows_ = false;
+  bool apart_ = false;
   absl::Duration last_look_;
   int looked_at_ = -1;               // last, of those that are missing
   std::optional<AgentProbe> probe_;  // of that one

@@ -15,18 +15,11 @@
 namespace ftune {
 namespace {
 
-constexpr char kTrainKey[] = "data.train";
-constexpr char kEvaluationKey[] = "data.eval";
-
 bool Stays(const SharedInput& input) { return RecipeKeys().Find(input.key)->on_resume == OnResume::kFixed; }
 
 bool Has(const std::vector<SharedInput>& inputs, const std::string& key) {
   return std::any_of(inputs.begin(), inputs.end(),
                      [&](const SharedInput& input) { return input.key == key; });
-}
-
-bool Same(const SharedInput& a, const SharedInput& b) {
-  return a.key == b.key && a.size == b.size && a.hash == b.hash;
 }
 
 std::vector<SharedInput> OfKey(const std::vector<SharedInput>& inputs, const std::string& key) {

@@ -27,8 +27,6 @@ namespace {
 constexpr char kPathKey[] = "model.path";
 constexpr char kInitKey[] = "model.init_from";
 constexpr char kScheduleKey[] = "parallel.schedule";
-constexpr char kTrainKey[] = "data.train";
-constexpr char kEvaluationKey[] = "data.eval";
 constexpr char kTemplateKey[] = "data.chat_template";
 
 constexpr char kFileAdvice[] = "copy it from one host to the others";
@@ -89,10 +87,6 @@ struct RankInputs {
   }
 };
 
-bool Same(const SharedInput& a, const SharedInput& b) {
-  return a.key == b.key && a.size == b.size && a.hash == b.hash;
-}
-
 // `rank` is the first whose inputs differ from those of the first rank; so do `others` after it.
 absl::Status Differs(const RankInputs& first, const RankInputs& other, int rank, int64_t others) {
   const auto [a, b] =
@@ -125,6 +119,10 @@ absl::Status Compare(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+bool Same(const SharedInput& a, const SharedInput& b) {
+  return a.key == b.key && a.size == b.size && a.hash == b.hash;
+}
 
 bool IsSamples(const SharedInput& input) { return input.place == kSamples; }
 

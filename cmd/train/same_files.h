@@ -13,6 +13,9 @@
 
 namespace ftune {
 
+inline constexpr char kTrainKey[] = "data.train";
+inline constexpr char kEvaluationKey[] = "data.eval";
+
 // Something that is the same on all ranks, wherever each has it.
 struct SharedInput {
   std::string key;    // the recipe's, that names it: "model.path"
@@ -20,6 +23,9 @@ struct SharedInput {
   std::string size;   // "1234 bytes"
   uint64_t hash = 0;  // of what it holds
 };
+
+// Whether they hold the same, wherever they are.
+bool Same(const SharedInput& a, const SharedInput& b);
 
 // Whether it is what was made from the files of a key, which stand before it.
 bool IsSamples(const SharedInput& input);

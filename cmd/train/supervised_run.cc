@@ -336,7 +336,10 @@ absl::StatusOr<SupervisedRun::Outcome> SupervisedRun::RunAttempt() {
   // Of hosts: one may be lost before its ranks run, or when they have ended.
   if (!ends.ok()) {
     if (run_hosts_ == nullptr) return ends.status();
-    return FailedBy(ends.status());
+    Outcome failed = FailedBy(ends.status());
+    // Hosts that have never met will not meet another time.
+    if (run_hosts_->apart() && !HasBegun()) failed.may_pass = false;
+    return failed;
   }
   if (run_hosts_ != nullptr && recipe().launch.exclude_stragglers) {
     for (int rank = 0; rank < place_->ranks(); ++rank) {
@@ -438,8 +441,8 @@ absl::Status SupervisedRun::ErrorOf(const RankEnd& end, RankOutput& output, Rank
     for (const std::string& line : output.LastLines(end.rank)) output.Show(StrCat("  ", line));
   }
   const int at_fault = RankAtFault(end);
-  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], LogOf(end.rank).string(),
-                                  absl::Seconds(recipe().launch.heartbeat_timeout));
+  absl::Status error = ErrorOfEnd(end, watch.pulses()[at_fault], place_->HostOf(at_fault),
+                                  LogOf(end.rank).string(), absl::Seconds(recipe().launch.heartbeat_timeout));
   if (!MayPass(error)) return error;
   std::vector<int> others;
   for (int rank = 0; rank < place_->ranks(); ++rank) {

@@ -157,7 +157,7 @@ class StorePreparation {
     }
     const auto reused = static_cast<int64_t>(found.good.size());
     if (reused > 0) observer_.say(StrCat("going on from ", reused, " finished shards"));
-    ShardSink sink(path(), key_.hash, std::move(found.good));
+    StoreShardSink sink(path(), key_.hash, std::move(found.good));
     FTUNE_ASSIGN_OR_RETURN(const uint32_t count,
                            BuildEntries(entries_, files_, builder, build_, observer_, sink));
     FTUNE_ASSIGN_OR_RETURN(std::vector<MappedShard> shards, sink.Finish(count));

@@ -6,7 +6,7 @@
 
 namespace ftune {
 
-absl::Status ShardSink::Add(uint32_t shard, int32_t entry, const TokenBlock& block) {
+absl::Status StoreShardSink::Add(uint32_t shard, int32_t entry, const TokenBlock& block) {
   if (writer_ && shard_ != shard) FTUNE_RETURN_IF_ERROR(CommitShard());
   if (!writer_) {
     FTUNE_ASSIGN_OR_RETURN(ShardWriter writer,
@@ -17,7 +17,7 @@ absl::Status ShardSink::Add(uint32_t shard, int32_t entry, const TokenBlock& blo
   return writer_->Add(block);
 }
 
-absl::Status ShardSink::CommitShard() {
+absl::Status StoreShardSink::CommitShard() {
   FTUNE_RETURN_IF_ERROR(writer_->Commit());
   writer_.reset();
   FTUNE_ASSIGN_OR_RETURN(MappedShard shard, MappedShard::Open(folder_, {.key = key_, .index = shard_}));
@@ -25,7 +25,7 @@ absl::Status ShardSink::CommitShard() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<MappedShard>> ShardSink::Finish(uint32_t count) {
+absl::StatusOr<std::vector<MappedShard>> StoreShardSink::Finish(uint32_t count) {
   if (writer_) FTUNE_RETURN_IF_ERROR(CommitShard());
   std::vector<MappedShard> shards;
   for (auto& [index, shard] : finished_) {

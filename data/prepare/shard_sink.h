@@ -15,10 +15,10 @@
 
 namespace ftune {
 
-class ShardSink : public TokenSink {
+class StoreShardSink : public TokenSink {
  public:
   // `finished`: the shards that are there, by index.
-  ShardSink(std::filesystem::path folder, const Hash128& key, std::map<uint32_t, MappedShard> finished)
+  StoreShardSink(std::filesystem::path folder, const Hash128& key, std::map<uint32_t, MappedShard> finished)
       : folder_(std::move(folder)), key_(key), finished_(std::move(finished)) {}
 
   bool Has(uint32_t shard) const override { return finished_.contains(shard); }

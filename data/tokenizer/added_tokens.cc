@@ -54,7 +54,7 @@ size_t AddedTokenMatcher::Longest(std::string_view text, size_t position, const 
 }
 
 void AddedTokenMatcher::Split(std::string_view text, bool parse_special,
-                              std::vector<Section>& sections) const {
+                              std::vector<TextSection>& sections) const {
   size_t done = 0;  // sections cover the text up to here
   size_t position = 0;
   while (position < text.size()) {

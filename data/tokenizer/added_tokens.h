@@ -22,7 +22,7 @@ struct AddedToken {
 };
 
 // A piece of text: a token, or what lies between.
-struct Section {
+struct TextSection {
   size_t begin = 0, end = 0;
   const AddedToken* token = nullptr;
 };
@@ -36,7 +36,7 @@ class AddedTokenMatcher {
   void Add(std::string_view text, const AddedToken* token);
 
   // Appends sections that cover `text`, in order, none of them empty unless it is a token's.
-  void Split(std::string_view text, bool parse_special, std::vector<Section>& sections) const;
+  void Split(std::string_view text, bool parse_special, std::vector<TextSection>& sections) const;
 
  private:
   // Bytes of text at `position` that match the longest token, 0 if none.

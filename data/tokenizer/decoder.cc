@@ -12,7 +12,7 @@ namespace ftune {
 namespace {
 
 // Gives its tokens to `next`, whole.
-class WholeTokens : public TokenSink {
+class WholeTokens : public DecodeSink {
  public:
   void Text(std::string_view part) final { token_.append(part); }
   void EndToken() final {
@@ -30,7 +30,7 @@ template <typename Sink, typename... Parameters>
 class DecoderOf : public Decoder {
  public:
   explicit DecoderOf(Parameters... parameters) : parameters_(std::move(parameters)...) {}
-  std::unique_ptr<TokenSink> Start(TokenSink& next) const override {
+  std::unique_ptr<DecodeSink> Start(DecodeSink& next) const override {
     return std::apply(
         [&next](const Parameters&... parameters) { return std::make_unique<Sink>(next, parameters...); },
         parameters_);
@@ -47,7 +47,7 @@ std::unique_ptr<Decoder> Make(Parameters... parameters) {
 
 class ByteLevelSink : public WholeTokens {
  public:
-  explicit ByteLevelSink(TokenSink& next) : next_(next) {}
+  explicit ByteLevelSink(DecodeSink& next) : next_(next) {}
   void Finish() override {
     if (!bytes_.empty()) next_.Text(kReplacementUtf8);
     next_.EndToken();
@@ -63,13 +63,13 @@ class ByteLevelSink : public WholeTokens {
     bytes_.erase(0, sure);
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   std::string bytes_;  // of a character that is not whole
 };
 
 class ReplaceSink : public WholeTokens {
  public:
-  ReplaceSink(TokenSink& next, const Regex& pattern, const std::string& content)
+  ReplaceSink(DecodeSink& next, const Regex& pattern, const std::string& content)
       : next_(next), matcher_(pattern), content_(content) {}
   void Finish() override { next_.Finish(); }
 
@@ -84,14 +84,14 @@ class ReplaceSink : public WholeTokens {
     next_.Token(std::string_view(token).substr(done));
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   Regex::Matcher matcher_;
   const std::string& content_;
 };
 
 class ByteFallbackSink : public WholeTokens {
  public:
-  explicit ByteFallbackSink(TokenSink& next) : next_(next) {}
+  explicit ByteFallbackSink(DecodeSink& next) : next_(next) {}
   void Finish() override {
     EndRun();
     next_.Finish();
@@ -115,13 +115,13 @@ class ByteFallbackSink : public WholeTokens {
     run_.clear();
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   std::string run_;  // bytes; whether they are text shows when the run ends
 };
 
-class FuseSink : public TokenSink {
+class FuseSink : public DecodeSink {
  public:
-  explicit FuseSink(TokenSink& next) : next_(next) {}
+  explicit FuseSink(DecodeSink& next) : next_(next) {}
   void Text(std::string_view part) override { next_.Text(part); }
   void EndToken() override {}
   void Finish() override {
@@ -130,12 +130,12 @@ class FuseSink : public TokenSink {
   }
 
  private:
-  TokenSink& next_;
+  DecodeSink& next_;
 };
 
-class StripSink : public TokenSink {
+class StripSink : public DecodeSink {
  public:
-  StripSink(TokenSink& next, const std::string& content, int64_t start, int64_t stop)
+  StripSink(DecodeSink& next, const std::string& content, int64_t start, int64_t stop)
       : next_(next), content_(content), start_(start), stop_(stop), left_(start) {}
 
   void Text(std::string_view part) override {
@@ -174,7 +174,7 @@ class StripSink : public TokenSink {
     return held_.size() - rest.size();
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   const std::string& content_;
   int64_t start_, stop_;
   int64_t left_;      // how often `content` may still go from the front of this token
@@ -183,7 +183,7 @@ class StripSink : public TokenSink {
 
 class MetaspaceSink : public WholeTokens {
  public:
-  MetaspaceSink(TokenSink& next, const std::string& replacement, bool prefixed)
+  MetaspaceSink(DecodeSink& next, const std::string& replacement, bool prefixed)
       : next_(next), replacement_(replacement), drop_(prefixed) {}
   void Finish() override { next_.Finish(); }
 
@@ -200,7 +200,7 @@ class MetaspaceSink : public WholeTokens {
     drop_ = false;
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   const std::string& replacement_;
   bool drop_;  // this is the first token, whose space was put before the text
 };
@@ -208,7 +208,7 @@ class MetaspaceSink : public WholeTokens {
 // A token is held back until it is known whether it is the last.
 class BpeSink : public WholeTokens {
  public:
-  BpeSink(TokenSink& next, const std::string& suffix) : next_(next), suffix_(suffix) {}
+  BpeSink(DecodeSink& next, const std::string& suffix) : next_(next), suffix_(suffix) {}
   void Finish() override {
     if (held_) Give("");
     next_.Finish();
@@ -232,14 +232,14 @@ class BpeSink : public WholeTokens {
     next_.Token(text.substr(done));
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   const std::string& suffix_;
   std::optional<std::string> held_;
 };
 
-class SpacedSink : public TokenSink {
+class SpacedSink : public DecodeSink {
  public:
-  explicit SpacedSink(TokenSink& next) : next_(next) {}
+  explicit SpacedSink(DecodeSink& next) : next_(next) {}
   void Text(std::string_view part) override {
     Separate();
     next_.Text(part);
@@ -257,7 +257,7 @@ class SpacedSink : public TokenSink {
     between_ = false;
   }
 
-  TokenSink& next_;
+  DecodeSink& next_;
   bool between_ = false;
 };
 

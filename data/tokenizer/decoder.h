@@ -14,9 +14,9 @@
 namespace ftune {
 
 // Takes a stream of tokens, each of them in one or more parts: Text … Text EndToken.
-class TokenSink {
+class DecodeSink {
  public:
-  virtual ~TokenSink() = default;
+  virtual ~DecodeSink() = default;
   virtual void Text(std::string_view part) = 0;
   virtual void EndToken() = 0;
   // No more tokens. Gives out what was held back.
@@ -32,7 +32,7 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
   // The decoder at the start of a stream, writing to `next`. Both outlive it.
-  virtual std::unique_ptr<TokenSink> Start(TokenSink& next) const = 0;
+  virtual std::unique_ptr<DecodeSink> Start(DecodeSink& next) const = 0;
 };
 
 // Byte-level text to bytes; what is not UTF-8 becomes U+FFFD. A token with other characters stays as it is.
@@ -62,17 +62,17 @@ class DecoderChain {
   std::string Take();
 
  private:
-  class Output : public TokenSink {
+  class Output : public DecodeSink {
    public:
     void Text(std::string_view part) override { text.append(part); }
     void EndToken() override {}
     void Finish() override {}
     std::string text;
   };
-  TokenSink& first() { return steps_.empty() ? *output_ : *steps_.back(); }
+  DecodeSink& first() { return steps_.empty() ? *output_ : *steps_.back(); }
 
   std::unique_ptr<Output> output_;
-  std::vector<std::unique_ptr<TokenSink>> steps_;  // the last of the chain first
+  std::vector<std::unique_ptr<DecodeSink>> steps_;  // the last of the chain first
 };
 
 }  // namespace ftune

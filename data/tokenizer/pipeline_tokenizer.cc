@@ -9,7 +9,7 @@ namespace ftune {
 // Memory kept from piece to piece of one Encode.
 struct PipelineTokenizer::Scratch {
   NormalizerStorage normalizer;
-  std::vector<Section> sections;
+  std::vector<TextSection> sections;
   ModelScratch model;
   std::vector<WordToken> tokens;
 };
@@ -46,10 +46,10 @@ Encoding PipelineTokenizer::Encode(std::string_view text, const EncodeOptions& o
   if (options.add_special_tokens) {
     for (const int32_t id : parts_.prefix) append(id, {0, 0});
   }
-  std::vector<Section> sections;
+  std::vector<TextSection> sections;
   raw_.Split(document.text, options.parse_special, sections);
   Scratch scratch;
-  for (const Section& section : sections) {
+  for (const TextSection& section : sections) {
     if (section.token != nullptr) {
       append(section.token->id, document.Span(section.begin, section.end));
     } else {
@@ -68,7 +68,7 @@ void PipelineTokenizer::EncodeSection(const AlignedView& section, bool parse_spe
   const AlignedView text = Normalize(parts_.normalizers, section, scratch.normalizer);
   scratch.sections.clear();
   normalized_.Split(text.text, parse_special, scratch.sections);
-  for (const Section& part : scratch.sections) {
+  for (const TextSection& part : scratch.sections) {
     if (part.token != nullptr) {
       encoding.ids.push_back(part.token->id);
       encoding.spans.push_back(text.Span(part.begin, part.end));
@@ -83,7 +83,7 @@ void PipelineTokenizer::EncodeText(const AlignedView& text, Scratch& scratch, En
   pieces.text = text;
   pieces.pieces.push_back({0, text.text.size()});
   for (const auto& step : parts_.pre_tokenizers.steps) step->Apply(pieces);
-  for (const Piece& piece : pieces.pieces) {
+  for (const TextPiece& piece : pieces.pieces) {
     // No real piece is so long that it has to be cut.
     for (size_t begin = piece.begin, end; begin < piece.end; begin = end) {
       end = std::min(piece.end, begin + PieceModel::kMaxPieceBytes);

@@ -13,11 +13,11 @@ class Split : public PreTokenizer {
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
   void Apply(Pieces& pieces) const override {
-    std::vector<Piece> result;
+    std::vector<TextPiece> result;
     result.reserve(pieces.pieces.size() + pieces.text.text.size() / 4);
     PieceSplitter splitter(behavior_, invert_, result);
     Regex::Matcher matcher(pattern_);
-    for (const Piece& piece : pieces.pieces) {
+    for (const TextPiece& piece : pieces.pieces) {
       // The pattern sees the piece only: its look-behind and look-ahead end there.
       splitter.Start(piece.begin);
       ForEachMatch(matcher, pieces.text.text.substr(piece.begin, piece.end - piece.begin),
@@ -40,9 +40,9 @@ class CharacterSplit : public PreTokenizer {
   CharacterSplit(Delimiter delimiter, SplitBehavior behavior) : delimiter_(delimiter), behavior_(behavior) {}
 
   void Apply(Pieces& pieces) const override {
-    std::vector<Piece> result;
+    std::vector<TextPiece> result;
     PieceSplitter splitter(behavior_, false, result);
-    for (const Piece& piece : pieces.pieces) {
+    for (const TextPiece& piece : pieces.pieces) {
       splitter.Start(piece.begin);
       for (size_t position = piece.begin; position < piece.end;) {
         const size_t begin = position;
@@ -63,8 +63,8 @@ class Whitespace : public PreTokenizer {
  public:
   void Apply(Pieces& pieces) const override {
     enum class Kind { kSpace, kWord, kOther };
-    std::vector<Piece> result;
-    for (const Piece& piece : pieces.pieces) {
+    std::vector<TextPiece> result;
+    for (const TextPiece& piece : pieces.pieces) {
       Kind last = Kind::kSpace;
       for (size_t position = piece.begin; position < piece.end;) {
         const size_t begin = position;
@@ -87,8 +87,8 @@ class Whitespace : public PreTokenizer {
 class UnicodeScripts : public PreTokenizer {
  public:
   void Apply(Pieces& pieces) const override {
-    std::vector<Piece> result;
-    for (const Piece& piece : pieces.pieces) {
+    std::vector<TextPiece> result;
+    for (const TextPiece& piece : pieces.pieces) {
       int last = kNoScript;
       for (size_t position = piece.begin; position < piece.end;) {
         const size_t begin = position;
@@ -110,8 +110,8 @@ class FixedLength : public PreTokenizer {
   explicit FixedLength(size_t length) : length_(length) {}
 
   void Apply(Pieces& pieces) const override {
-    std::vector<Piece> result;
-    for (const Piece& piece : pieces.pieces) {
+    std::vector<TextPiece> result;
+    for (const TextPiece& piece : pieces.pieces) {
       size_t count = 0;
       for (size_t position = piece.begin; position < piece.end; ++count) {
         if (count % length_ == 0) result.push_back({position, position});
@@ -131,8 +131,8 @@ template <typename Rewrite>
 void RewritePieces(Pieces& pieces, const Rewrite& rewrite) {
   AlignedBuffer out;
   out.Clear(pieces.text.base);
-  std::vector<Piece> result;
-  for (const Piece& piece : pieces.pieces) {
+  std::vector<TextPiece> result;
+  for (const TextPiece& piece : pieces.pieces) {
     const size_t begin = out.view().text.size();
     rewrite(pieces.text.Slice(piece.begin, piece.end), out);
     result.push_back({begin, out.view().text.size()});

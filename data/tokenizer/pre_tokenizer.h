@@ -14,7 +14,7 @@ namespace ftune {
 // A text and the pieces of it that are left, in order, none of them empty.
 struct Pieces {
   AlignedView text;
-  std::vector<Piece> pieces;
+  std::vector<TextPiece> pieces;
   AlignedBuffer storage;  // where a step wrote `text`
 };
 

@@ -37,9 +37,9 @@ class SpTokenizer : public Tokenizer {
     AlignedBuffer repaired;
     const AlignedView document = AsUtf8(text, repaired);
     if (options.add_special_tokens && add_bos_) Append(special_.bos->id, {0, 0}, encoding);
-    std::vector<Section> sections;
+    std::vector<TextSection> sections;
     matcher_.Split(document.text, options.parse_special, sections);
-    for (const Section& section : sections) {
+    for (const TextSection& section : sections) {
       if (section.token != nullptr) {
         Append(section.token->id, document.Span(section.begin, section.end), encoding);
       } else {

@@ -27,7 +27,7 @@ void PieceSplitter::Finish(size_t end) {
     }
   };
   for (size_t i = 0; i < parts_.size();) {
-    Piece piece = parts_[i].piece;
+    TextPiece piece = parts_[i].piece;
     for (++i; i < parts_.size() && joins(i); ++i) piece.end = parts_[i].piece.end;
     Emit(piece);
   }

@@ -20,7 +20,7 @@ enum class SplitBehavior {
 std::optional<SplitBehavior> ParseSplitBehavior(std::string_view name);
 
 // Bytes [begin, end) of a text.
-struct Piece {
+struct TextPiece {
   size_t begin = 0, end = 0;
 };
 
@@ -28,7 +28,7 @@ struct Piece {
 class PieceSplitter {
  public:
   // Pieces are appended to `pieces`, none of them empty. `invert`: what lies between is the delimiter.
-  PieceSplitter(SplitBehavior behavior, bool invert, std::vector<Piece>& pieces)
+  PieceSplitter(SplitBehavior behavior, bool invert, std::vector<TextPiece>& pieces)
       : behavior_(behavior), invert_(invert), pieces_(pieces) {}
 
   void Start(size_t begin) { done_ = begin; }
@@ -41,23 +41,23 @@ class PieceSplitter {
 
  private:
   struct Part {
-    Piece piece;
+    TextPiece piece;
     bool delimiter;
   };
-  void Add(Piece piece, bool delimiter) {
+  void Add(TextPiece piece, bool delimiter) {
     if (behavior_ == SplitBehavior::kIsolated || (behavior_ == SplitBehavior::kRemoved && !delimiter)) {
       Emit(piece);
     } else if (behavior_ != SplitBehavior::kRemoved) {
       parts_.push_back({piece, delimiter});
     }
   }
-  void Emit(Piece piece) {
+  void Emit(TextPiece piece) {
     if (piece.begin < piece.end) pieces_.push_back(piece);
   }
 
   SplitBehavior behavior_;
   bool invert_;
-  std::vector<Piece>& pieces_;
+  std::vector<TextPiece>& pieces_;
   std::vector<Part> parts_;  // for behaviours that look at neighbours
   size_t done_ = 0;
 };

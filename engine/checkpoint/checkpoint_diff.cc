@@ -91,7 +91,7 @@ class PieceReader {
   const CheckpointTensor& tensor_;
 };
 
-void AddDifference(double a, double b, TensorDifference& difference) {
+void AddDifference(double a, double b, SavedDifference& difference) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return;
   ++difference.different;
   if (!std::isfinite(a) || !std::isfinite(b)) {
@@ -104,7 +104,7 @@ void AddDifference(double a, double b, TensorDifference& difference) {
 }
 
 absl::Status Compare(PieceReader a, PieceReader b, const CheckpointTensor& tensor, bool same_type,
-                     TensorDifference& difference) {
+                     SavedDifference& difference) {
   Region piece = WholeOf(tensor.shape);
   difference.elements = piece.elements();
   if (difference.elements == 0) return absl::OkStatus();
@@ -125,7 +125,7 @@ absl::Status Compare(PieceReader a, PieceReader b, const CheckpointTensor& tenso
 
 bool CheckpointDifference::equal() const {
   return only_in_first.empty() && only_in_second.empty() &&
-         std::all_of(tensors.begin(), tensors.end(), [](const TensorDifference& tensor) {
+         std::all_of(tensors.begin(), tensors.end(), [](const SavedDifference& tensor) {
            return tensor.different == 0 && tensor.why_not_compared.empty();
          });
 }
@@ -142,7 +142,7 @@ absl::StatusOr<CheckpointDifference> CompareCheckpoints(CheckpointReader& first,
       result.only_in_first.push_back(NameOf(key));
       continue;
     }
-    TensorDifference& difference = result.tensors.emplace_back();
+    SavedDifference& difference = result.tensors.emplace_back();
     difference.name = key.second;
     difference.state = key.first;
     if (tensor->shape != other->second->shape) {

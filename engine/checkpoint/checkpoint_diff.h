@@ -10,7 +10,7 @@
 
 namespace ftune {
 
-struct TensorDifference {
+struct SavedDifference {
   std::string name;              // of the parameter
   std::string state;             // of the optimizer; empty: the parameter's value
   std::string why_not_compared;  // shapes that differ, say; the numbers are 0 then
@@ -22,7 +22,7 @@ struct TensorDifference {
 };
 
 struct CheckpointDifference {
-  std::vector<TensorDifference> tensors;  // that are in both, values first
+  std::vector<SavedDifference> tensors;  // that are in both, values first
   // "model.norm.weight", "model.norm.weight: exp_avg"
   std::vector<std::string> only_in_first, only_in_second;
 

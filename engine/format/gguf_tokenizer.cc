@@ -39,13 +39,13 @@ constexpr SpecialRole kRoles[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
                                   {"unk_token", "tokenizer.ggml.unknown_token_id"},
                                   {"pad_token", "tokenizer.ggml.padding_token_id"}};
 
-struct Vocabulary {
+struct GgufVocabulary {
   std::vector<std::string_view> tokens;
   std::vector<int64_t> types;  // as many
 };
 
-absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
-  Vocabulary vocabulary;
+absl::StatusOr<GgufVocabulary> ReadVocabulary(const GgufFile& file) {
+  GgufVocabulary vocabulary;
   FTUNE_ASSIGN_OR_RETURN(vocabulary.tokens, file.Strings("tokenizer.ggml.tokens"));
   vocabulary.types.assign(vocabulary.tokens.size(), kNormal);
   if (file.Has("tokenizer.ggml.token_type")) {
@@ -61,12 +61,12 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
 }
 
 // llama.cpp's converter fills ids that have no token, up to the rows of the embedding.
-bool IsFiller(const Vocabulary& vocabulary, size_t id) {
+bool IsFiller(const GgufVocabulary& vocabulary, size_t id) {
   const int64_t type = vocabulary.types[id];
   return (type == kUnused || type == kUnknown) && vocabulary.tokens[id] == StrCat("[PAD", id, "]");
 }
 
-absl::StatusOr<json> VocabularyJson(const Vocabulary& vocabulary, const std::string& file) {
+absl::StatusOr<json> VocabularyJson(const GgufVocabulary& vocabulary, const std::string& file) {
   json::object_t vocab;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (IsFiller(vocabulary, id)) continue;
@@ -80,7 +80,7 @@ absl::StatusOr<json> VocabularyJson(const Vocabulary& vocabulary, const std::str
   return json(std::move(vocab));
 }
 
-json AddedTokens(const Vocabulary& vocabulary) {
+json AddedTokens(const GgufVocabulary& vocabulary) {
   json added = json::array();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const int64_t type = vocabulary.types[id];
@@ -98,7 +98,7 @@ json AddedTokens(const Vocabulary& vocabulary) {
 }
 
 absl::StatusOr<std::optional<std::string>> RoleText(const GgufFile& file, const char* gguf_key,
-                                                    const Vocabulary& vocabulary) {
+                                                    const GgufVocabulary& vocabulary) {
   FTUNE_ASSIGN_OR_RETURN(const int64_t id, file.IntOr(gguf_key, -1));
   if (id < 0) return std::nullopt;
   if (id >= static_cast<int64_t>(vocabulary.tokens.size())) {
@@ -112,7 +112,7 @@ absl::StatusOr<std::optional<std::string>> RoleText(const GgufFile& file, const 
 }
 
 // A post-processor that puts BOS before and EOS behind, as asked for; null if neither.
-absl::StatusOr<json> Template(const GgufFile& file, const Vocabulary& vocabulary, bool bos_by_default) {
+absl::StatusOr<json> Template(const GgufFile& file, const GgufVocabulary& vocabulary, bool bos_by_default) {
   FTUNE_ASSIGN_OR_RETURN(const bool add_bos, file.BoolOr("tokenizer.ggml.add_bos_token", bos_by_default));
   FTUNE_ASSIGN_OR_RETURN(const bool add_eos, file.BoolOr("tokenizer.ggml.add_eos_token", false));
   using Text = std::optional<std::string>;
@@ -146,7 +146,7 @@ json ByteLevel(bool use_regex) {
 
 json Sequence(const char* key, json items) { return {{"type", "Sequence"}, {key, std::move(items)}}; }
 
-absl::StatusOr<json> ByteLevelTokenizer(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<json> ByteLevelTokenizer(const GgufFile& file, const GgufVocabulary& vocabulary) {
   FTUNE_ASSIGN_OR_RETURN(const std::string pre, file.StringOr("tokenizer.ggml.pre", ""));
   FTUNE_ASSIGN_OR_RETURN(const GgufSplitRules rules, FindGgufSplitRules(pre, file.path().string()));
   FTUNE_ASSIGN_OR_RETURN(const bool prefix, file.BoolOr("tokenizer.ggml.add_space_prefix", false));
@@ -185,7 +185,7 @@ absl::StatusOr<json> ByteLevelTokenizer(const GgufFile& file, const Vocabulary& 
 
 // As transformers' converter for Llama (convert_slow_tokenizer): BPE over characters with bytes for what is
 // unknown.
-absl::StatusOr<json> SentencePieceTokenizer(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<json> SentencePieceTokenizer(const GgufFile& file, const GgufVocabulary& vocabulary) {
   FTUNE_ASSIGN_OR_RETURN(const std::vector<float> scores, file.Floats("tokenizer.ggml.scores"));
   if (scores.size() != vocabulary.tokens.size()) {
     return DataError({.file = file.path().string(),
@@ -231,7 +231,7 @@ absl::StatusOr<json> SentencePieceTokenizer(const GgufFile& file, const Vocabula
                 {"merges", SentencePieceMerges(pieces)}}}};
 }
 
-absl::StatusOr<json> MakeTokenizerConfig(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<json> MakeTokenizerConfig(const GgufFile& file, const GgufVocabulary& vocabulary) {
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   using Text = std::optional<std::string>;
   for (const SpecialRole& role : kRoles) {
@@ -255,7 +255,7 @@ std::string Dump(const json& value) {
 
 absl::StatusOr<TokenizerFiles> MakeTokenizerFiles(const GgufFile& file) {
   FTUNE_ASSIGN_OR_RETURN(const std::string model, file.String("tokenizer.ggml.model"));
-  FTUNE_ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabulary(file));
+  FTUNE_ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, ReadVocabulary(file));
   if (model != "gpt2" && model != "llama") {
     return DataError({.file = file.path().string(),
                       .key = "tokenizer.ggml.model",

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/strings.h"
+#include "engine/format/file_names.h"
 #include "engine/format/load_weights.h"
 #include "engine/format/lora_files.h"
 #include "engine/format/model_shapes.h"
@@ -16,8 +17,6 @@
 
 namespace ftune {
 namespace {
-
-constexpr char kAdapterConfig[] = "adapter_config.json";
 
 // An adapter to be loaded, with its place in this model.
 struct Adapter {
@@ -123,7 +122,8 @@ absl::StatusOr<LoadedModel> LoadModel(Backend& backend, Stream stream, const std
   for (size_t i = 0; i < opened.size(); ++i) {
     const bool last = i + 1 == opened.size();
     const bool from_recipe = last && options.lora.has_value();
-    const std::string file = options.adapters.empty() ? "" : (options.adapters[i] / kAdapterConfig).string();
+    const std::string file =
+        options.adapters.empty() ? "" : (options.adapters[i] / kAdapterConfigFile).string();
     untie = untie || UntiesHead(opened[i].config.lora, config);
     ModelConfig seen = config;
     seen.tied_head = config.tied_head && !untie;

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr char kWeightsFile[] = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 
 // Fields of peft's LoraConfig (tuners/lora/config.py) that change what the adapter computes or to which
@@ -344,12 +343,12 @@ absl::StatusOr<PeftAdapter> OpenPeftAdapter(const std::filesystem::path& folder)
   PeftAdapter adapter;
   FTUNE_ASSIGN_OR_RETURN(adapter.config, ReadPeftConfig(folder));
   FTUNE_RETURN_IF_ERROR(CheckSupported(adapter.config, (folder / kAdapterConfigFile).string()));
-  const std::filesystem::path path = folder / kWeightsFile;
+  const std::filesystem::path path = folder / kAdapterWeightsFile;
   if (!Exists(path) && Exists(folder / "adapter_model.bin")) {
     return DataError({.file = folder.string(),
                       .message = "the adapter's weights are a pickle",
                       .found = "adapter_model.bin",
-                      .expected = kWeightsFile,
+                      .expected = kAdapterWeightsFile,
                       .hint = "load and save it with PEFT, which writes safetensors"});
   }
   FTUNE_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWeights> file, SafetensorsWeights::OpenFile(path));
@@ -367,7 +366,7 @@ absl::Status WritePeftAdapter(const std::filesystem::path& folder, const PeftCon
   for (OutputTensor& tensor : renamed) {
     tensor.name = StrCat(kPrefix, config.of_multimodal ? WithWrapper(tensor.name) : tensor.name);
   }
-  FTUNE_RETURN_IF_ERROR(WriteSafetensors(folder / kWeightsFile, renamed));
+  FTUNE_RETURN_IF_ERROR(WriteSafetensors(folder / kAdapterWeightsFile, renamed));
   PeftConfig written = config;
   if (config.of_multimodal) {
     if (auto* names = std::get_if<std::vector<std::string>>(&written.lora.target_modules)) {

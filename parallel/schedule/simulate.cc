@@ -16,7 +16,7 @@ using enum ActionKind;
 
 class Simulator {
  public:
-  Simulator(const Schedule& schedule, const ScheduleCosts& costs, const LinkSpeed& link)
+  Simulator(const Schedule& schedule, const ScheduleCosts& costs, const LinkCosts& link)
       : schedule_(schedule),
         costs_(costs),
         link_(link),
@@ -114,7 +114,7 @@ class Simulator {
 
   const Schedule& schedule_;
   const ScheduleCosts& costs_;
-  const LinkSpeed& link_;
+  const LinkCosts& link_;
   ScheduleWalk walk_;
   ActionTable<double> ends_;      // of compute actions
   ActionTable<double> arrivals_;  // of sends
@@ -141,7 +141,7 @@ double PeakActivations(const std::vector<Action>& actions, const std::vector<Act
 }  // namespace
 
 absl::StatusOr<Simulation> SimulateSchedule(const Schedule& schedule, const ScheduleCosts& costs,
-                                            const LinkSpeed& link,
+                                            const LinkCosts& link,
                                             const std::vector<ActivationWeight>& activations) {
   const int stages = schedule.shape.stages();
   FTUNE_RETURN_IF_ERROR(CheckCosts(costs, stages));

@@ -10,7 +10,7 @@ namespace ftune {
 
 // An ordered pair of ranks carries one transfer at a time, for `seconds_per_transfer` each; what is sent
 // arrives `latency` after that. Sends and receives cost the ranks themselves no time, and a send never waits.
-struct LinkSpeed {
+struct LinkCosts {
   double latency = 0;
   double seconds_per_transfer = 0;
 };
@@ -49,7 +49,7 @@ struct Simulation {
 // one that does not come to its end is an error. Link and costs are in the same unit; `costs.transfer` is not
 // used.
 absl::StatusOr<Simulation> SimulateSchedule(const Schedule& schedule, const ScheduleCosts& costs,
-                                            const LinkSpeed& link,
+                                            const LinkCosts& link,
                                             const std::vector<ActivationWeight>& activations = {{}});
 // Links have the latency `costs.transfer` and carry any number of transfers at a time.
 absl::StatusOr<Simulation> SimulateSchedule(const Schedule& schedule, const ScheduleCosts& costs = {});

@@ -78,6 +78,7 @@ def main(script, doc, names, open_stage, missing):
         return 77
     play = open_stage(arguments.ftune.resolve(), arguments.work, arguments.steps)
     outcomes = {name: [] for name in arguments.names or names}
+    rows = {}
     failures = []
     for number in range(arguments.times):
         seed = arguments.seed + number
@@ -90,9 +91,9 @@ def main(script, doc, names, open_stage, missing):
             except Exception:
                 failures.append(f"--times 1 --seed {seed} '{name}'")
                 print(f"FAILED\n{traceback.format_exc()}", flush=True)
-        rows = {name: _row(name, number + 1, of_name) for name, of_name in outcomes.items()}
-        if arguments.table:
-            _update(arguments.table, script, names, rows)
+            rows[name] = _row(name, number + 1, of_name)
+            if arguments.table:
+                _update(arguments.table, script, names, rows)
     print("\n".join([COLUMNS, *rows.values()]))
     for failure in failures:
         print(f"to repeat what failed: {failure}")

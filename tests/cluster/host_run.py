@@ -1,23 +1,23 @@
-"""A run that is called on node1 of a cluster, over SSH and without a shared disk."""
+"""A run that is called on a node of a cluster, over SSH and without a shared disk."""
 
 import subprocess
 
 from run_files import RunFiles
 
-OUT = "/root/out"  # a folder of node1 alone
+OUT = "/root/out"  # a folder of each node's own
 
 
 class HostRun(RunFiles):
-    def __init__(self, cluster, case, *words, out=OUT, environment=None, through=()):
-        """`words` are those of ftune but for output_dir, which is `out`; `through`: a command that calls another."""
-        super().__init__(cluster.path("node1", out))
-        self.cluster, self.case = cluster, case
+    def __init__(self, cluster, case, command, *words, node="node1", out=OUT, environment=None, through=()):
+        """`command` of ftune, with `words` beside the run's folder, which is `out`; `through`: a command that calls another."""
+        super().__init__(cluster.path(node, out))
+        self.cluster, self.case, self.node = cluster, case, node
         folder = case.folder.resolve()
+        called = ["resume", out, *words] if command == "resume" else [command, *words, f"output_dir={out}"]
         self.said = folder / "said.txt"
         with open(self.said, "w") as said:
             self.process = cluster.popen(
-                "node1", [*through, case.ftune, *words, f"output_dir={out}"], cwd=folder, stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said,
+                node, [*through, case.ftune, *called], cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                 environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
 
     def await_step(self, step):

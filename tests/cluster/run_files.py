@@ -5,6 +5,17 @@ from pathlib import Path
 
 from cluster_case import wait_until
 
+# What ranks have when one of them has failed: to say what they know of it and, after SIGTERM, to end (parallel/launch/supervisor.h).
+UNTIL_TERM, UNTIL_KILL = 2, 5
+# For what is not ftune's to hasten, as the ends of ssh and sshd are, and for a machine that has other work.
+SLACK = 15
+
+
+def seconds_to_end(heartbeat_timeout):
+    """Until nothing is left of ranks whose launcher is gone or out of reach: their agent takes it for lost after
+    launch.heartbeat_timeout (if it is stopped, the kernel kills it, and them, then); they have the rest to end."""
+    return heartbeat_timeout + UNTIL_TERM + UNTIL_KILL + SLACK
+
 
 class RunFiles:
     def __init__(self, folder):
@@ -21,6 +32,10 @@ class RunFiles:
 
     def rank_logs(self, attempt):
         return list((self.folder / "ranks" / f"attempt-{attempt}").iterdir())
+
+    def checkpoints(self):
+        folder = self.folder / "checkpoints"
+        return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
 
     def weights(self):
         return (self.folder / "model" / "model.safetensors").read_bytes()
@@ -48,10 +63,29 @@ def ranks_on(cluster, node):
     return [p for p in ours(cluster, node) if "--attempt=" in p.command]
 
 
-def none_left(cluster, seconds=60):
-    """Nothing of a run is left on any host: no process but a node's own daemons."""
-    def left():
-        return [p for node in cluster.nodes if cluster.is_on(node) for p in cluster.processes(node)]
+def rank_of(process):
+    """Its number."""
+    entries = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    variables = dict(entry.split("=", 1) for entry in entries if entry)
+    return int(variables.get("RANK") or variables["SLURM_PROCID"])
+
+
+def all_ranks(cluster):
+    return [process for node in cluster.nodes if cluster.is_on(node) for process in ranks_on(cluster, node)]
+
+
+def are_gone(cluster, ranks, seconds):
+    """Of a run that goes on with others."""
+    _wait_for_none(lambda: [process for process in all_ranks(cluster) if process in ranks], seconds)
+
+
+def none_left(cluster, seconds=SLACK):
+    """Nothing of a run is left on any host: no process but a node's own daemons. A launcher that ends by itself has seen the
+    ends of all that it can reach, and of what it had lost has waited for as long as that may take."""
+    _wait_for_none(lambda: [p for node in cluster.nodes if cluster.is_on(node) for p in cluster.processes(node)], seconds)
+
+
+def _wait_for_none(left, seconds):
     try:
         wait_until(lambda: not left(), "all have ended", seconds)
     except AssertionError as error:

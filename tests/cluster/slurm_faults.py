@@ -24,10 +24,14 @@ from cli_case import Case
 from cluster import unavailable
 from cluster_case import cluster_of, wait_until
 from fault_table import Outcome, draw_step, times_of
-from run_files import RunFiles, agent_on, none_left, ours, ranks_on
+from run_files import SLACK, RunFiles, agent_on, all_ranks, are_gone, none_left, ours, rank_of, ranks_on, seconds_to_end
 from test_slurm import LONG, ON_THE_WAY, await_state, batch_recipe, job_field, start_now, submit
 
 BATCH, OTHER = "node2", "node3"  # node1 has slurmctld, and no ranks
+HEARTBEAT_TIMEOUT = 3
+KILL_WAIT = 10  # of Slurm, between SIGTERM and SIGKILL
+# Until nothing is left of ranks whose launcher is gone, or which Slurm ends itself.
+TO_END = max(seconds_to_end(HEARTBEAT_TIMEOUT), KILL_WAIT + SLACK)
 
 
 class JobRun(RunFiles):
@@ -88,7 +92,8 @@ class Stage:
     def __init__(self, ftune, work, steps):
         self.case, self.steps = Case(str(ftune), work / "faults"), steps
         self.recipe = batch_recipe(
-            self.case, "launch: {ranks_per_host: 2, heartbeat_timeout: 3s, slurm: {nodes: 2, extra: ['--nodelist=node[2-3]']}}\n"
+            self.case, f"launch: {{ranks_per_host: 2, heartbeat_timeout: {HEARTBEAT_TIMEOUT}s, "
+                       "slurm: {nodes: 2, extra: ['--nodelist=node[2-3]']}}\n"
                        f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
         self.words = [f"train.max_steps={steps}", f"train.num_epochs={LONG}"]
         self.out = self.case.folder / "out"
@@ -103,7 +108,7 @@ class Stage:
 
     def cluster(self):
         shutil.rmtree(self.out, ignore_errors=True)
-        return cluster_of(self.case, 3, slurm=True, slurm_options={"kill_wait": 10})
+        return cluster_of(self.case, 3, slurm=True, slurm_options={"kill_wait": KILL_WAIT})
 
     def play(self, name, draw):
         with self.cluster() as cluster:
@@ -123,17 +128,21 @@ def disturb(run, stage, cluster, draw, fault):
 
 @dataclass(frozen=True)
 class StartsAgain:
-    """The run starts again by itself, in its job."""
+    """The run starts again by itself, in its job, when none of its ranks are left."""
 
     fault: Callable
-    causes: list  # one of them must be in what is said
+    cause: str  # what is said begins with it; {rank}: the one that the fault was done to
 
     def play(self, stage, cluster, draw):
         run = JobRun(stage, cluster)
-        begun = disturb(run, stage, cluster, draw, self.fault)
+        run.await_step(draw_step(draw, stage.steps))
+        ranks = all_ranks(cluster)
+        begun = time.time()
+        rank = self.fault(cluster, run, draw)
+        are_gone(cluster, ranks, TO_END)
         run.complete()
         cause, ended, trained = times_of(run, begun)
-        assert any(part in cause for part in self.causes), cause
+        assert cause.startswith(self.cause.format(rank=rank)), cause
         return Outcome(cause, ended, trained), run
 
 
@@ -159,15 +168,15 @@ class QueuedAgain:
 
     fault: Callable
     says: str
-    before_start: Callable = lambda cluster: None
+    before_start: Callable = lambda cluster, job: None
 
     def play(self, stage, cluster, draw):
         run = JobRun(stage, cluster)
         begun = disturb(run, stage, cluster, draw, self.fault)
         wait_until(lambda: run.field("JobState") == "PENDING", "the job is queued again", 300)
-        none_left(cluster)
+        none_left(cluster, TO_END)
         ended = time.time() - begun
-        self.before_start(cluster)
+        self.before_start(cluster, run.job)
         start_now(cluster, run.job)
         run.complete()
         assert self.says in run.said(), run.said()
@@ -189,7 +198,7 @@ class EndsJob:
         run = JobRun(stage, cluster)
         begun = disturb(run, stage, cluster, draw, self.fault)
         await_state(cluster, run.job, {self.state})
-        none_left(cluster)
+        none_left(cluster, TO_END)
         ended = time.time() - begun
         assert run.field("ExitCode") in self.exit_codes, (run.field("ExitCode"), run.said())
         again = JobRun(stage, cluster, "--resume")
@@ -202,20 +211,22 @@ class EndsStep:
     """The tasks of a step end, and go on when srun is called again."""
 
     fault: Callable
-    causes: list  # one of them must be in what is said; none: nobody is left to say anything
+    cause: str | None  # the first error begins with it; {rank}: the one that the fault was done to; None: nobody is left to say any
 
     def play(self, stage, cluster, draw):
         run = StepRun(stage, cluster)
-        begun = disturb(run, stage, cluster, draw, self.fault)
+        run.await_step(draw_step(draw, stage.steps))
+        begun = time.time()
+        rank = self.fault(cluster, run, draw)
         code = run.process.wait(120)
-        none_left(cluster)
+        none_left(cluster, TO_END)
         ended = time.time() - begun
         assert code != 0 and run.steps()[-1] < stage.steps, (code, run.said())
-        said = [line for line in run.said().splitlines() if any(part in line for part in self.causes)]
-        assert said or not self.causes, run.said()
+        errors = [line.partition("error: ")[2] for line in run.said().splitlines() if line.startswith("error: ")]
+        assert self.cause is None or errors[0].startswith(self.cause.format(rank=rank)), run.said()
         again = StepRun(stage, cluster, "--resume")
         assert again.process.wait(300) == 0, again.said()
-        return Outcome(said[0] if said else "none: called again, the run goes on", ended), again
+        return Outcome(f"{errors[0] if self.cause else 'none'}; called again, the run goes on", ended), again
 
 
 @dataclass(frozen=True)
@@ -230,14 +241,22 @@ class NoStep:
         begun = time.time()
         run = StepRun(stage, cluster, command=command, environment=environment)
         assert run.process.wait(120) != 0, run.said()
-        none_left(cluster)
+        none_left(cluster, TO_END)
         said = [line for line in run.said().splitlines() if all(part in line for part in self.says)]
         assert said and not run.log(), run.said()
         return Outcome(said[0].partition("error: ")[2], time.time() - begun, weights=False), run
 
 
+# What is done to a cluster while a run is on it; `draw` says where, if that is open; → the rank that it was done to, if to one.
+
+def signal_rank(process, number):
+    rank = rank_of(process)
+    os.kill(process.pid, number)
+    return rank
+
+
 def kill_rank(number, node):
-    return lambda cluster, run, draw: os.kill(draw.choice(ranks_on(cluster, node)).pid, number)
+    return lambda cluster, run, draw: signal_rank(draw.choice(ranks_on(cluster, node)), number)
 
 
 def kill_named(name, node):
@@ -253,7 +272,7 @@ def kill_agent(cluster, run, draw):
 
 
 def kill_task(cluster, run, draw):
-    os.kill(draw.choice(ours(cluster, OTHER)).pid, signal.SIGKILL)
+    return signal_rank(draw.choice(ours(cluster, OTHER)), signal.SIGKILL)
 
 
 def cancel_step(cluster, run, draw):
@@ -275,18 +294,29 @@ def restart_daemon(name, node, seconds):
     return fault
 
 
+def kill_for_good(name, node):
+    def fault(cluster, run, draw):
+        cluster.delay(node, 50)  # the ranks shall still run when Slurm notices
+        kill_named(name, node)(cluster, run, draw)
+    return fault
+
+
 def switch_off(node):
     return lambda cluster, run, draw: cluster.poweroff(node)
 
 
 def switch_on(node):
-    def before_start(cluster):
+    def before_start(cluster, job):
         # A job that starts within seconds of the failure loses the node once more: Slurm is not done with it.
         time.sleep(10)
         cluster.poweron(node)
         cluster.slurm.await_idle(120)
         time.sleep(10)
     return before_start
+
+
+def use_nodes(nodes):
+    return lambda cluster, job: cluster.run("node1", ["scontrol", "update", f"JobId={job}", f"ReqNodeList={nodes}"], check=True)
 
 
 def signal_srun(*numbers):
@@ -307,23 +337,30 @@ def take_port(cluster, draw):
     return [], {"MASTER_PORT": "29500"}
 
 
+# A host's first rank stands for it.
+CLOSED = "rank 2 on node3: its host is lost: the connection to its agent has ended"
+
 FAULTS = {
-    "a rank is killed": StartsAgain(kill_rank(signal.SIGKILL, OTHER), ["was killed by signal 9 (SIGKILL)"]),
-    "a rank beside the launcher is killed": StartsAgain(kill_rank(signal.SIGKILL, BATCH), ["was killed by signal 9 (SIGKILL)"]),
-    "a rank is stopped": StartsAgain(kill_rank(signal.SIGSTOP, OTHER), ["nothing was heard of its process"]),
-    "an agent is killed": StartsAgain(kill_agent, ["host node3 is lost", "its host is lost"]),
-    "srun of an agent is killed": StartsAgain(kill_named("srun", BATCH), ["host node3 is lost", "its host is lost"]),
-    "the step of an agent is cancelled": StartsAgain(cancel_step, ["host node3 is lost", "its host is lost", "rank "]),
+    "a rank is killed": StartsAgain(kill_rank(signal.SIGKILL, OTHER), "rank {rank} on node3: it was killed by signal 9 (SIGKILL)"),
+    "a rank beside the launcher is killed": StartsAgain(kill_rank(signal.SIGKILL, BATCH),
+                                                        "rank {rank} on node2: it was killed by signal 9 (SIGKILL)"),
+    "a rank is stopped": StartsAgain(kill_rank(signal.SIGSTOP, OTHER),
+                                     f"rank {{rank}} on node3: nothing was heard of its process for {HEARTBEAT_TIMEOUT}s"),
+    "an agent is killed": StartsAgain(kill_agent, CLOSED),
+    "srun of an agent is killed": StartsAgain(kill_named("srun", BATCH), CLOSED),
+    "the step of an agent is cancelled": StartsAgain(cancel_step, CLOSED),
     "slurmd is killed, and back after 3 s": GoesOn(restart_daemon("slurmd", OTHER, 3)),
+    "slurmctld is killed, and back after 12 s": GoesOn(restart_daemon("slurmctld", "node1", 12)),
+    "slurmd is killed for good": QueuedAgain(kill_for_good("slurmd", OTHER), "NODE FAILURE", use_nodes("node[1-2]")),
     "the job is queued again": QueuedAgain(call("scontrol", "requeue"), ""),
     "Slurm says that the time limit is near (USR1)": QueuedAgain(call("scancel", "--batch", "--signal=USR1"), "is queued again"),
     "a node is switched off": QueuedAgain(switch_off(OTHER), "NODE FAILURE", switch_on(OTHER)),
     "the launcher's node is switched off": QueuedAgain(switch_off(BATCH), "", switch_on(BATCH)),
     "the job is cancelled": EndsJob(call("scancel"), "CANCELLED", ["0:15", "75:0"]),
     "the job is told to save and end": EndsJob(call("scancel", "--batch", "--signal=TERM"), "FAILED", ["75:0"]),
-    "srun starts the ranks: one is killed": EndsStep(kill_task, ["error: rank 2", "error: rank 3"]),
-    "srun starts the ranks: it is killed": EndsStep(signal_srun(signal.SIGKILL), []),
-    "srun starts the ranks: Ctrl-C twice": EndsStep(signal_srun(signal.SIGINT, signal.SIGINT), []),
+    "srun starts the ranks: one is killed": EndsStep(kill_task, "rank {rank}: "),
+    "srun starts the ranks: it is killed": EndsStep(signal_srun(signal.SIGKILL), None),
+    "srun starts the ranks: Ctrl-C twice": EndsStep(signal_srun(signal.SIGINT, signal.SIGINT), None),
     "srun starts the ranks: the first dies before they have met": NoStep(dies_first(0), ["rank 0"]),
     "srun starts the ranks: the last dies before they have met": NoStep(dies_first(3), ["rank 3"]),
     "srun starts the ranks: their port is taken": NoStep(take_port, ["29500"]),

@@ -23,8 +23,9 @@ from cli_case import Case
 from cluster import Cluster, unavailable
 from fault_table import Outcome, draw_step, times_of
 from host_run import OUT, HostRun
-from run_files import agent_on, none_left, ranks_on
+from run_files import agent_on, all_ranks, are_gone, none_left, rank_of, ranks_on, seconds_to_end
 
+HEARTBEAT_TIMEOUT = 3
 HOSTS = "[{host: node1, slots: 1}, {host: node2, slots: 2}, {host: node3, slots: 1}]"
 # Where a host has the launcher, but no ranks.
 FAR = ("launch.hosts=[{host: node2, slots: 1}, {host: node3, slots: 2}, {host: node4, slots: 1}]",)
@@ -32,10 +33,15 @@ AT_TERMINAL = ("python3", "-c", "import os, pty, sys; sys.exit(os.waitstatus_to_
 SSHD = ["/usr/sbin/sshd", "-E", "/var/log/cluster/sshd.log"]
 
 
-# What is done to a cluster while a run is on it; `draw` says where, if that is open.
+# What is done to a cluster while a run is on it; `draw` says where, if that is open; → the rank that it was done to, if to one.
 
 def kill_rank(number, node="node2"):
-    return lambda cluster, run, draw: os.kill(draw.choice(ranks_on(cluster, node)).pid, number)
+    def fault(cluster, run, draw):
+        process = draw.choice(ranks_on(cluster, node))
+        rank = rank_of(process)
+        os.kill(process.pid, number)
+        return rank
+    return fault
 
 
 def kill_agent(number):
@@ -61,7 +67,7 @@ def start_sshd(cluster, node):
     cluster.run(node, SSHD, check=True)
 
 
-# What has been done to a cluster before a run is called, which is refused; gives words for its call.
+# What has been done to a cluster before a run is called; gives words for its call, if there are any.
 
 def name_nowhere(cluster, case):
     with cluster.path("node1", "/etc/hosts").open("a") as hosts:
@@ -121,6 +127,12 @@ def firewall(*nodes):
     return prepare
 
 
+def name_alike(cluster, case):
+    """All hosts call themselves the same (`uname -n`), though they are known by names of their own."""
+    for node in cluster.nodes:
+        cluster.run(node, ["hostname", "alike"], check=True)
+
+
 def small_disk(node, folder, size):
     def prepare(cluster, case):
         cluster.run(node, ["mkdir", "-p", folder], check=True)
@@ -129,12 +141,12 @@ def small_disk(node, folder, size):
     return prepare
 
 
-def fill_disk(cluster, run, draw):
-    cluster.run("node1", ["dd", "if=/dev/zero", f"of={OUT}/filler", "bs=4k"])
+def fill_disk(node, folder):
+    return lambda cluster, run, draw: cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
 
 
-def make_room(cluster):
-    cluster.path("node1", f"{OUT}/filler").unlink()
+def make_room(node, folder):
+    return lambda cluster: cluster.path(node, f"{folder}/filler").unlink()
 
 
 class Stage:
@@ -142,7 +154,7 @@ class Stage:
 
     def __init__(self, ftune, work, steps):
         self.case, self.steps = Case(str(ftune), work / "faults"), steps
-        self.case.recipe(f"launch: {{hosts: {HOSTS}, heartbeat_timeout: 3s}}\n"
+        self.case.recipe(f"launch: {{hosts: {HOSTS}, heartbeat_timeout: {HEARTBEAT_TIMEOUT}s}}\n"
                          f"checkpoint: {{save_steps: {steps // 15}}}\n", adapter=False)
         path = self.case.folder / "recipe.yaml"
         text = path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
@@ -175,20 +187,24 @@ class Stage:
 
 @dataclass(frozen=True)
 class StartsAgain:
-    """The run is disturbed, and starts again by itself."""
+    """The run is disturbed, and starts again by itself, when none of its ranks are left."""
 
     fault: Callable
-    causes: list  # one of them must be in what is said
+    causes: list  # what is said begins with one of them; {rank}: the one that the fault was done to
+    prepare: Callable = lambda cluster, case: None
 
     def play(self, stage, cluster, draw):
+        self.prepare(cluster, stage.case)
         run = stage.start(cluster)
         run.await_step(draw_step(draw, stage.steps))
+        ranks = all_ranks(cluster)
         begun = time.time()
-        self.fault(cluster, run, draw)
+        rank = self.fault(cluster, run, draw)
+        are_gone(cluster, ranks, seconds_to_end(HEARTBEAT_TIMEOUT))
         run.end(0)
         none_left(cluster)
         cause, ended, trained = times_of(run, begun)
-        assert any(part in cause for part in self.causes), cause
+        assert cause.startswith(tuple(begin.format(rank=rank) for begin in self.causes)), cause
         stage.check_weights(run)
         return Outcome(cause, ended, trained)
 
@@ -231,10 +247,10 @@ class EndsRun:
         begun = time.time()
         self.fault(cluster, run, draw)
         code = run.process.wait(120)
-        none_left(cluster)
+        none_left(cluster, seconds_to_end(HEARTBEAT_TIMEOUT))
         ended = time.time() - begun
         said = run.said.read_text()
-        assert code in self.codes and self.says in said, (code, said)
+        assert code in self.codes and self.says in said, (code, said[-3000:])
         # Nobody has waited for the end of what was left running.
         assert not self.early or run.steps()[-1] < stage.steps, "the ranks have trained to the end"
         self.repair(cluster)
@@ -242,7 +258,7 @@ class EndsRun:
         again.end(0)
         stage.check_weights(again)
         cause = next(line for line in said.splitlines() if self.says in line) if self.says else "none"
-        return Outcome(f"{cause.partition('error: ')[2] or cause}; called again, the run goes on", ended)
+        return Outcome(f"{cause.replace('error: ', '')}; called again, the run goes on", ended)
 
 
 @dataclass(frozen=True)
@@ -274,38 +290,51 @@ def send(*numbers):
     return fault
 
 
-def noticed(*parts):
-    return [*parts, "node2", "rank 1", "rank 2"]
+def unheard(rank):
+    return f"{rank}: nothing was heard of its process for {HEARTBEAT_TIMEOUT}s"
+
+
+def silent(first, *others):
+    """Nothing comes from a host of these ranks: the launcher, for which the first stands for all, waits as long as other ranks."""
+    return [f"{first}: its host is lost: it has been silent for {HEARTBEAT_TIMEOUT}s", unheard(first), *map(unheard, others)]
+
+
+CLOSED = "rank 1 on node2: its host is lost: the connection to its agent has ended"
+SILENT = silent("rank 1 on node2", "rank 2 on node2")
 
 
 FAULTS = {
-    "a rank is killed (SIGKILL)": StartsAgain(kill_rank(signal.SIGKILL), ["was killed by signal 9 (SIGKILL)"]),
-    "a rank crashes (SIGSEGV)": StartsAgain(kill_rank(signal.SIGSEGV), ["was killed by signal 11 (SIGSEGV)"]),
-    "a rank is stopped (SIGSTOP)": StartsAgain(kill_rank(signal.SIGSTOP), ["nothing was heard of its process"]),
+    "a rank is killed (SIGKILL)": StartsAgain(kill_rank(signal.SIGKILL), ["rank {rank} on node2: it was killed by signal 9 (SIGKILL)"]),
+    "a rank crashes (SIGSEGV)": StartsAgain(kill_rank(signal.SIGSEGV), ["rank {rank} on node2: it was killed by signal 11 (SIGSEGV)"]),
+    "a rank is stopped (SIGSTOP)": StartsAgain(
+        kill_rank(signal.SIGSTOP), [unheard("rank {rank} on node2")]),
     "a rank of the launcher's host is killed": StartsAgain(kill_rank(signal.SIGKILL, "node1"),
-                                                           ["was killed by signal 9 (SIGKILL)"]),
-    "an agent is killed (SIGKILL)": StartsAgain(kill_agent(signal.SIGKILL), ["host node2 is lost", "its host is lost"]),
-    "an agent is stopped (SIGSTOP)": StartsAgain(kill_agent(signal.SIGSTOP), noticed()),
+                                                           ["rank 0 on node1: it was killed by signal 9 (SIGKILL)"]),
+    "a rank is killed where all hosts have one name": StartsAgain(
+        kill_rank(signal.SIGKILL), ["rank {rank} on node2: it was killed by signal 9 (SIGKILL)"], prepare=name_alike),
+    "an agent is killed (SIGKILL)": StartsAgain(kill_agent(signal.SIGKILL), [CLOSED]),
+    # The kernel kills it when it has been stopped for as long as it may be silent.
+    "an agent is stopped (SIGSTOP)": StartsAgain(kill_agent(signal.SIGSTOP), [SILENT[0], CLOSED]),
     "sshd is killed, and back after 6 s": StartsAgain(
-        for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")),
-        ["host node2 is lost", "its host is lost"]),
+        for_seconds(6, lambda c: kill_sshd(c, "node2", sessions=True), lambda c: start_sshd(c, "node2")), [CLOSED]),
     "sshd takes no more connections": GoesOn(lambda cluster, run, draw: kill_sshd(cluster, "node2", sessions=False)),
-    "connections are reset": StartsAgain(lambda cluster, run, draw: cluster.reset("node2"), ["host node2 is lost", "rank "]),
+    "connections are reset": StartsAgain(lambda cluster, run, draw: cluster.reset("node2"), [CLOSED]),
     "a host's cable is out for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.link("node2", False), lambda c: c.link("node2", True)), noticed()),
+        for_seconds(12, lambda c: c.link("node2", False), lambda c: c.link("node2", True)), SILENT),
     "the launcher's cable is out for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.link("node1", False), lambda c: c.link("node1", True)), ["host node", "rank "]),
+        for_seconds(12, lambda c: c.link("node1", False), lambda c: c.link("node1", True)),
+        [*SILENT, *silent("rank 3 on node3")]),
     "nothing comes from a host for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.isolate("node2", receives=True), lambda c: c.rejoin("node2")), noticed()),
+        for_seconds(12, lambda c: c.isolate("node2", receives=True), lambda c: c.rejoin("node2")), SILENT),
     "nothing gets to a host for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.isolate("node2", sends=True), lambda c: c.rejoin("node2")), noticed("rank ")),
+        for_seconds(12, lambda c: c.isolate("node2", sends=True), lambda c: c.rejoin("node2")), SILENT),
     "nothing gets to or from a host for 12 s": StartsAgain(
-        for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), noticed()),
+        for_seconds(12, lambda c: c.isolate("node2"), lambda c: c.rejoin("node2")), SILENT),
     "nothing passes between two hosts for 12 s": GoesOn(
         for_seconds(12, lambda c: c.cut("node2", "node3"), lambda c: c.mend("node2", "node3"))),
-    "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), noticed()),
+    "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), SILENT),
     "a host is switched off and on": StartsAgain(
-        for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), noticed()),
+        for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), SILENT),
     "a link delays all by 200 ms for 12 s, launch.heartbeat_timeout 15 s": GoesOn(
         for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0)), ("launch.heartbeat_timeout=15s",)),
     "a link loses 1 %": GoesOn(lambda cluster, run, draw: cluster.loss("node2", 1)),
@@ -315,7 +344,11 @@ FAULTS = {
     "an agent is told to end (SIGTERM)": EndsRun(kill_agent(signal.SIGTERM), [75]),
     "Ctrl-C twice (SIGINT)": EndsRun(send(signal.SIGINT, signal.SIGINT), [130, 75]),
     "the disk of the run's folder is full": EndsRun(
-        fill_disk, [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"), repair=make_room, early=False),
+        fill_disk("node1", OUT), [4], says="No space left on device", prepare=small_disk("node1", OUT, "64m"),
+        repair=make_room("node1", OUT), early=False),
+    "the disk of the first rank's host is full, and the launcher elsewhere": EndsRun(
+        fill_disk("node2", OUT), [4], FAR, says="No space left on device", prepare=small_disk("node2", OUT, "64m"),
+        repair=make_room("node2", OUT), early=False),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,

@@ -6,45 +6,25 @@ rank writes, as if that rank were there, whatever fails on the way.
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 from cluster import Cluster
 from cluster_case import cli_case, main, wait_until
-from run_files import RunFiles, agent_on, none_left, ranks_on
+from host_run import OUT, HostRun
+from run_files import agent_on, none_left, ranks_on, seconds_to_end
 
-OUT = "/root/out"  # a folder of each node's own
 STEPS = 240
+HEARTBEAT_TIMEOUT = 5
 
 
-class Run(RunFiles):
+def start(cluster, case, *words, node="node1"):
     """A run that is called on a node, for two ranks on each of two others."""
-
-    def __init__(self, cluster, case, *words, node="node1"):
-        super().__init__(cluster.path(node, OUT))
-        self.node, self.said = node, case.folder.resolve() / f"said-{node}.txt"
-        with open(self.said, "w") as said:
-            self.process = cluster.popen(
-                node, [case.ftune, *words, "launch.hosts=[node2, node3]"], cwd=case.folder.resolve(), stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said, environment={"HOME": "/root"})
-
-    def await_step(self, step):
-        def check_alive():
-            assert self.process.poll() is None, f"it has ended: {self.said.read_text()}"
-        super().await_step(step, check_alive)
-
-    def end(self, code, seconds=300):
-        """Waits for its end; → what it said."""
-        assert self.process.wait(seconds) == code, (self.process.returncode, self.said.read_text()[-3000:])
-        return self.said.read_text()
-
-    def checkpoints(self):
-        folder = self.folder / "checkpoints"
-        return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    return HostRun(cluster, case, *words, "launch.hosts=[node2, node3]", node=node)
 
 
 def recipe(case, steps=STEPS, text="", model=None):
-    case.recipe("launch: {ranks_per_host: 2, heartbeat_timeout: 5s}\n" + text, adapter=False, **({"model": model} if model else {}))
+    case.recipe(f"launch: {{ranks_per_host: 2, heartbeat_timeout: {HEARTBEAT_TIMEOUT}s}}\n" + text, adapter=False,
+                **({"model": model} if model else {}))
     path = case.folder / "recipe.yaml"
     path.write_text(path.read_text().replace("global_batch_size: 2, max_steps: 3, num_epochs: 3",
                                              f"global_batch_size: 12, max_steps: {steps}, num_epochs: 100000")
@@ -63,7 +43,7 @@ def files(folder):
 
 def undisturbed(cluster, case):
     """The weights of a run that is called where the first rank is."""
-    run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", node="node2")
+    run = start(cluster, case, "train", "recipe.yaml", node="node2")
     run.end(0)
     weights = files(run.folder / "model")
     cluster.run("node2", ["rm", "-rf", OUT], check=True)
@@ -84,7 +64,7 @@ def test_whole(case):
     recipe(case, text="checkpoint: {save_steps: 40, keep_last: 2}\n")
     with three(case) as cluster:
         expected = undisturbed(cluster, case)
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--json")
+        run = start(cluster, case, "train", "recipe.yaml", "--json")
         answer = json.loads(run.end(0).splitlines()[-1])
         assert answer["run"] == OUT and answer["steps"] == STEPS, answer
         assert files(run.folder / "model") == expected
@@ -98,7 +78,7 @@ def test_whole(case):
             assert not cluster.path(node, OUT).exists(), node
         none_left(cluster)
         # It goes on from there, with more steps.
-        run = Run(cluster, case, "resume", OUT, "train.max_steps=250")
+        run = start(cluster, case, "resume", "train.max_steps=250")
         assert "goes on from step 240" in run.end(0)
         assert run.steps()[-1] == 250
         verified(cluster, case, run, 2)
@@ -110,10 +90,7 @@ def test_faults(case):
     with three(case) as cluster:
         expected = undisturbed(cluster, case)
 
-        def start(*words):
-            return Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", *words)
-
-        run = start()
+        run = start(cluster, case, "train", "recipe.yaml")
         run.await_step(60)
         os.kill(agent_on(cluster, "node2").pid, signal.SIGKILL)
         run.end(0)
@@ -124,7 +101,7 @@ def test_faults(case):
 
         # Another host is the first from there on: it is sent what the lost one had written.
         cluster.run("node1", ["rm", "-rf", OUT], check=True)
-        run = start("launch.min_hosts=1")
+        run = start(cluster, case, "train", "recipe.yaml", "launch.min_hosts=1")
         run.await_step(60)
         cluster.poweroff("node2")
 
@@ -139,12 +116,12 @@ def test_faults(case):
         cluster.poweron("node2")
 
         cluster.run("node1", ["rm", "-rf", OUT], check=True)
-        run = start()
+        run = start(cluster, case, "train", "recipe.yaml")
         run.await_step(60)
         run.process.kill()
         run.process.wait(60)
         last = max(run.steps())
-        run = start("--resume")
+        run = start(cluster, case, "train", "recipe.yaml", "--resume")
         run.end(0)
         # Its ranks have saved where they were; that came here when it was called again.
         start_line = [line for line in run.log() if line["event"] == "start"][-1]
@@ -162,7 +139,7 @@ def test_slow_link(case):
     with three(case) as cluster:
         expected = undisturbed(cluster, case)
         cluster.rate("node1", "16mbit")
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}")
+        run = start(cluster, case, "train", "recipe.yaml")
         incomplete = run.folder / "checkpoints/.incomplete-mirror"
         wait_until(lambda: incomplete.exists() and sum(len(b) for b in files(incomplete).values()) > 1 << 20, "a transfer", 120)
         os.kill(agent_on(cluster, "node2").pid, signal.SIGKILL)
@@ -185,7 +162,7 @@ def test_last_transfer(case):
                           num_hidden_layers=4)
     recipe(case, steps=100000, text="checkpoint: {save_steps: 100000}\n", model=model)
     with three(case) as cluster:
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}")
+        run = start(cluster, case, "train", "recipe.yaml")
         incomplete = run.folder / "checkpoints/.incomplete-mirror"
 
         def await_transfer():
@@ -203,14 +180,14 @@ def test_last_transfer(case):
         saved = [path.name for path in (there / "checkpoints").iterdir()]
         assert len(saved) == 1 and not run.checkpoints(), (saved, run.checkpoints())
 
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--resume")
+        run = start(cluster, case, "train", "recipe.yaml", "--resume")
         await_transfer()
         run.process.kill()
         run.process.wait(60)
-        none_left(cluster)
+        none_left(cluster, seconds_to_end(HEARTBEAT_TIMEOUT))
         cluster.rate("node1", None)
         step = int(saved[0].removeprefix("step-"))
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", f"train.max_steps={step + 2}", "--resume")
+        run = start(cluster, case, "train", "recipe.yaml", f"train.max_steps={step + 2}", "--resume")
         assert f"goes on from step {step}" in run.end(0), run.said.read_text()
         verified(cluster, case, run, 2)
 
@@ -221,7 +198,7 @@ def test_requests(case):
     with three(case) as cluster:
         cluster.run("node2", ["mkdir", OUT], check=True)
         cluster.path("node2", f"{OUT}/notes.txt").write_text("mine")
-        run = Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--json")
+        run = start(cluster, case, "train", "recipe.yaml", "--json")
         run.await_step(3)
         (run.folder / "save").touch()
         wait_until(lambda: run.checkpoints(), "a checkpoint that was asked for")
@@ -235,7 +212,7 @@ def test_requests(case):
         # Nor has a run that cannot begin replaced what is here.
         (case.folder / "bad.jsonl").write_text("no JSON\n")
         before = files(run.folder)
-        Run(cluster, case, "train", "recipe.yaml", f"output_dir={OUT}", "--force", "data.train=bad.jsonl").end(4)
+        start(cluster, case, "train", "recipe.yaml", "--force", "data.train=bad.jsonl").end(4)
         after = files(run.folder)
         assert all(after[name] == before[name] for name in before if name != "status.json" and not name.startswith("ranks/"))
 

@@ -139,7 +139,7 @@ TEST_CASE("memory over time, by what B and W give back") {
 TEST_CASE("time of transfers") {
   const Schedule schedule = ScheduleCase{kGPipe, 2, 1, 3}.Make();
   const Schedule with_transfers = InsertTransfers(schedule);
-  const auto makespan = [](const Schedule& which, const LinkSpeed& link) {
+  const auto makespan = [](const Schedule& which, const LinkCosts& link) {
     const auto simulation = SimulateSchedule(which, Costs(1, 1, 1), link);
     REQUIRE(simulation.ok());
     return simulation->makespan;

@@ -12,10 +12,10 @@ namespace {
 std::string Split(const std::vector<AddedToken>& tokens, std::string_view text, bool parse_special = true) {
   AddedTokenMatcher matcher;
   for (const AddedToken& token : tokens) matcher.Add(token.text, &token);
-  std::vector<Section> sections;
+  std::vector<TextSection> sections;
   matcher.Split(text, parse_special, sections);
   std::string shown;
-  for (const Section& section : sections) {
+  for (const TextSection& section : sections) {
     shown += section.token != nullptr ? "[" : "(";
     shown += text.substr(section.begin, section.end - section.begin);
     shown += section.token != nullptr ? "]" : ")";

@@ -11,7 +11,7 @@ namespace ftune {
 namespace {
 
 // What a decoder makes of tokens, "|" between them.
-class Collector : public TokenSink {
+class Collector : public DecodeSink {
  public:
   void Text(std::string_view part) override { token_.append(part); }
   void EndToken() override {

@@ -168,7 +168,7 @@ TEST_CASE("text is split as the models that GGUF files name split it") {
       pieces.pieces.push_back({0, text.size()});
       for (const auto& step : made->steps.steps) step->Apply(pieces);
       std::vector<std::string> split;
-      for (const Piece& piece : pieces.pieces) {
+      for (const TextPiece& piece : pieces.pieces) {
         split.push_back(text.substr(piece.begin, piece.end - piece.begin));
       }
       CHECK(split == expected[i].get<std::vector<std::string>>());

@@ -19,7 +19,7 @@ std::string Split(std::string_view text, Steps... steps) {
   if (!text.empty()) pieces.pieces.push_back({0, text.size()});
   (steps->Apply(pieces), ...);
   std::vector<std::string> shown;
-  for (const Piece& piece : pieces.pieces) {
+  for (const TextPiece& piece : pieces.pieces) {
     shown.emplace_back(pieces.text.text.substr(piece.begin, piece.end - piece.begin));
   }
   return StrJoin(shown, "|");
