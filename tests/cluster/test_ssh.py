@@ -16,7 +16,7 @@ from host_run import OUT, HostRun
 from run_files import none_left, ranks_on
 
 FAULTS = ["a rank is killed (SIGKILL)", "an agent is killed (SIGKILL)", "a host is switched off and on",
-          "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
+          "a link delays all by 200 ms for 12 s", "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
 
 
 def hosts(case, count):
