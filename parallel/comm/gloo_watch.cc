@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::Duration kLongestTick = absl::Seconds(5);
 // For an answer: the way there and back may be long, and longer where a connection must be made again.
-constexpr double kPatience = 1.0 / 3;  // of the time-out
+constexpr double kAnswerShare = 1.0 / 3;  // of the time-out
 // For telling of a failure, and for hearing of one: the ranks are to end soon.
 constexpr absl::Duration kShortly = absl::Milliseconds(500);
 constexpr absl::Duration kToEnter = absl::Seconds(10);
@@ -45,7 +45,7 @@ bool IsGone(const absl::Status& status) {
 GlooWatch::GlooWatch(GlooWatchOptions options)
     : options_(std::move(options)),
       tick_(std::min(options_.heartbeat_timeout / 5, kLongestTick)),
-      patience_(std::clamp(kPatience * options_.heartbeat_timeout, kShortly, kLongestTick)),
+      patience_(std::clamp(kAnswerShare * options_.heartbeat_timeout, kShortly, kLongestTick)),
       peers_(options_.names.size()) {
   for (int rank = 0; rank < std::ssize(options_.names); ++rank) {
     keys_.push_back(StrCat(options_.prefix, "/word/", rank));
