@@ -335,8 +335,8 @@ FAULTS = {
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), SILENT),
     "a host is switched off and on": StartsAgain(
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), SILENT),
-    "a link delays all by 200 ms for 12 s, launch.heartbeat_timeout 15 s": GoesOn(
-        for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0)), ("launch.heartbeat_timeout=15s",)),
+    "a link delays all by 200 ms for 12 s": GoesOn(
+        for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0))),
     "a link loses 1 %": GoesOn(lambda cluster, run, draw: cluster.loss("node2", 1)),
     "the launcher is killed (SIGKILL)": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL]),
     "the launcher is killed, on a host without ranks": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL], FAR, "/shared/out"),
