@@ -33,7 +33,7 @@ bool Says(const std::string& word, char what) { return !word.empty() && word[0] 
 
 std::optional<absl::Status> FailureIn(const std::string& word) {
   if (!Says(word, kFailed)) return std::nullopt;
-  return DecodeStatus(std::string_view(word).substr(1));
+  return HeardStatus(std::string_view(word).substr(1));
 }
 
 bool IsGone(const absl::Status& status) {

@@ -210,7 +210,7 @@ absl::Status TcpStore::Trouble(absl::Duration timeout) {
   if (trouble->empty()) return absl::OkStatus();
   int rank = 0;
   if (absl::SimpleAtoi(trouble->front(), &rank)) return LostRankError(rank, "its process died");
-  return DecodeStatus(trouble->front());
+  return HeardStatus(trouble->front());
 }
 
 absl::Status TcpStore::Enter(int rank) {
