@@ -287,7 +287,7 @@ class Refused:
         assert len(errors) == 1 and all(part in errors[0] for part in self.says), said
         none_left(cluster)
         assert not run.log(), run.log()
-        return Outcome(f"refused: {errors[0].partition('error: ')[2].strip()}", time.time() - begun, weights=False)
+        return Outcome(f"refused: {errors[0].replace('error: ', '', 1).strip()}", time.time() - begun, weights=False)
 
 
 def send(*numbers):
