@@ -49,6 +49,8 @@ HostCheckOptions NeedsOf(const LoadedRecipe& loaded) {
       needs.needs_arrow |= KindByName(source.path) == FileKind::kArrow;
     }
   }
+  needs.needs_tls = recipe.launch.tls;
+  needs.needs_metrics = recipe.log.metrics_port.has_value();
   needs.needs_ssh = KindHere(loaded) == LaunchKind::kSsh;
   needs.needs_slurm = KindHere(loaded) == LaunchKind::kSlurm;
   return needs;
@@ -152,8 +154,8 @@ absl::StatusOr<CommandResult> Run(Options options, const Invocation& invocation)
     return ResultOf({{"checks", found}}, std::move(text), AllOk(found));
   }
   FTUNE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesOfHosts(options, loaded));
-  // That they were reached shows what is needed for that.
-  checks.needs_ssh = checks.needs_slurm = false;
+  // That they were reached shows what is needed for that; and pages are served by the ftune that leads a run.
+  checks.needs_ssh = checks.needs_slurm = checks.needs_metrics = false;
   Progress progress(stderr, invocation.verbosity());
   const ClusterReport report =
       ExamineHosts(names, loaded ? loaded->recipe.launch : LaunchSection(), checks, progress);

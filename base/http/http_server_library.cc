@@ -9,10 +9,19 @@
 
 namespace ftune {
 
+namespace {
+
+absl::StatusOr<void*> Symbol() {
+  return SiblingSymbol("libftune_server.so", kHttpServerSymbol, "pages for Prometheus",
+                       "keep it beside ftune, or leave log.metrics_port out");
+}
+
+}  // namespace
+
+absl::Status LoadHttpServer() { return Symbol().status(); }
+
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpServer(const HttpServerOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(void* const symbol,
-                         SiblingSymbol("libftune_server.so", kHttpServerSymbol, "pages for Prometheus",
-                                       "keep it beside ftune, or leave log.metrics_port out"));
+  FTUNE_ASSIGN_OR_RETURN(void* const symbol, Symbol());
   int error = 0;
   std::unique_ptr<HttpServer> server = reinterpret_cast<HttpServerFunction>(symbol)(options, &error);
   if (server != nullptr) return server;

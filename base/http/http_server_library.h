@@ -12,4 +12,7 @@ namespace ftune {
 // that the port is taken, or why else nobody can listen there.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpServer(const HttpServerOptions& options);
 
+// Whether that library is there and can be loaded; the error says why not.
+absl::Status LoadHttpServer();
+
 }  // namespace ftune

@@ -17,6 +17,8 @@ Checks CheckHost(const HostCheckOptions& options) {
           CheckGpu(),
           CheckGloo(),
           CheckNetworkLibrary(options.needs_network),
+          CheckTls(options.needs_tls),
+          CheckMetrics(options.needs_metrics),
           CheckArrow(options.needs_arrow),
           CheckSsh(options.needs_ssh),
           CheckSlurm(options.needs_slurm)};

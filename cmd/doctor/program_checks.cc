@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/http/http_server_library.h"
 #include "base/http/network_library.h"
 #include "base/run_program.h"
 #include "base/strings.h"
@@ -44,6 +45,21 @@ Check CheckNetworkLibrary(bool needed) {
   const absl::StatusOr<Network*> network = LoadNetwork("downloads", "do without them");
   if (network.ok()) return Found("downloads", (*network)->Version());
   return Missing("downloads", needed, InWords(network.status()), "models and data of the hub");
+}
+
+// Of the same library, which brings OpenSSL.
+Check CheckTls(bool needed) {
+  const absl::StatusOr<Network*> network = LoadNetwork("encrypted connections", "leave launch.tls out");
+  if (!network.ok()) return Missing("tls", needed, InWords(network.status()), "launch.tls");
+  return (*network)->NewTlsIdentity()
+             ? Found("tls", "libssl is there, and makes certificates")
+             : Missing("tls", needed, "libssl is there, but makes no certificate", "launch.tls");
+}
+
+Check CheckMetrics(bool needed) {
+  const absl::Status loaded = LoadHttpServer();
+  if (loaded.ok()) return Found("metrics", "libftune_server.so is there and loads");
+  return Missing("metrics", needed, InWords(loaded), "log.metrics_port");
 }
 
 Check CheckArrow(bool needed) {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kMostSkew = 5.0;  // seconds between two clocks
 constexpr absl::Duration kLongestConnect = absl::Seconds(30);
+constexpr int kHostsAtOnce = 16;  // that are being connected to, or sent the program
 
 }  // namespace
 
@@ -41,10 +42,11 @@ HostAgents::HostAgents(std::vector<std::string> names, const LaunchSection& laun
   for (const int host : all()) commands.push_back(CommandFor(host, program_));
   auto connector = std::make_unique<CommandConnector>(std::move(commands));
   connector_ = connector.get();
-  agents_ = std::make_unique<Agents>(
-      names_, std::move(connector),
-      AgentsOptions{
-          .version = FTUNE_VERSION, .connect_timeout = connect_timeout_, .heartbeat_timeout = heartbeat});
+  agents_ = std::make_unique<Agents>(names_, std::move(connector),
+                                     AgentsOptions{.version = FTUNE_VERSION,
+                                                   .connect_timeout = connect_timeout_,
+                                                   .heartbeat_timeout = heartbeat,
+                                                   .connect_at_once = kHostsAtOnce});
 }
 
 AgentCommand HostAgents::CommandFor(int host, const AgentProgram& program) const {
@@ -80,7 +82,7 @@ void HostAgents::BringProgram(std::map<int, absl::Status>& wrong) {
     commands.push_back(slurm_ ? SrunCommand(names_[host], CopyCommand())
                               : SshWords(names_[host], program_, CopyCommand()));
   }
-  const std::vector<absl::StatusOr<std::string>> copies = CopyProgram(commands);
+  const std::vector<absl::StatusOr<std::string>> copies = CopyProgram(commands, kHostsAtOnce);
   std::vector<int> again;
   for (size_t i = 0; i < hosts.size(); ++i) {
     const int host = hosts[i];

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/train/rank_report.h"
+#include "parallel/comm/status_text.h"
 
 namespace ftune {
 namespace {
@@ -43,6 +44,11 @@ std::string HintOfKill(const RankEnd& end) {
   return killed ? "the system does so where memory runs out: `dmesg` would say it" : "";
 }
 
+// Other hosts need not have that file.
+bool IsOfOwnFile(const absl::Status& error, const ErrorDetail& detail) {
+  return ExitCodeOf(error) == static_cast<int>(ExitCode::kData) && !detail.file.empty() && !WasHeard(error);
+}
+
 }  // namespace
 
 bool EndedWell(const RankEnd& end) {
@@ -67,7 +73,7 @@ const RankEnd* FirstCause(const std::vector<RankEnd>& ends) {
   for (const RankEnd& end : ends) {
     if (EndedWell(end) || end.was_told) continue;
     const std::optional<absl::Status> error = ReportedError(end);
-    if (!error || RankAtFault(end) == end.rank) return &end;
+    if (!error || (RankAtFault(end) == end.rank && !WasHeard(*error))) return &end;
     if (first == nullptr) first = &end;
   }
   return first;
@@ -92,10 +98,14 @@ absl::Status ErrorOfEnd(const RankEnd& end, const Pulse& pulse, const std::strin
   }
   if (const std::optional<absl::Status> error = ReportedError(end)) {
     std::optional<ErrorDetail> reported = DetailOf(*error);
-    if (!reported || !MayPass(*error)) return *error;
+    if (!reported) return *error;
     // Ranks do not know the names by which their hosts are called here.
-    if (reported->key.starts_with(kRank)) reported->key = KeyOf(RankAtFault(end), host);
-    reported->message += ItWas(pulse);
+    if (MayPass(*error)) {
+      if (reported->key.starts_with(kRank)) reported->key = KeyOf(RankAtFault(end), host);
+      reported->message += ItWas(pulse);
+    } else if (IsOfOwnFile(*error, *reported) && !end.host.empty()) {
+      reported->file = StrCat(end.host, ":", reported->file);  // as scp has it
+    }
     return UserError(static_cast<ExitCode>(ExitCodeOf(*error)), *std::move(reported));
   }
   if (end.stood_still) {

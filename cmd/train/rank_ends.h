@@ -21,8 +21,8 @@ int StatusOfShell(int wait_status);
 // What a rank said of its failure, if it came to that.
 std::optional<absl::Status> ReportedError(const RankEnd& end);
 
-// The first that failed by itself; where each blames another one (which was stopped, say), the first to say
-// so. Null where none has failed.
+// The first that failed by itself; where each blames another one (which was stopped, say) or was told by one,
+// the first to say so. Null where none has failed.
 const RankEnd* FirstCause(const std::vector<RankEnd>& ends);
 
 // Whom the error of a rank blames: itself, most often.

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/io_error.h"
 #include "base/strings.h"
+#include "parallel/comm/status_text.h"
 
 namespace ftune {
 
@@ -14,7 +15,8 @@ absl::Status WithRoomHint(const absl::Status& status, const std::filesystem::pat
   detail.hint = StrCat("free some space: `ftune checkpoint ls ", run.string(),
                        "` shows what checkpoints take, `ftune checkpoint rm ", run.string(),
                        " --step N` removes one, and a lower checkpoint.keep_last keeps fewer");
-  return UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
+  absl::Status hinted = UserError(static_cast<ExitCode>(ExitCodeOf(status)), std::move(detail));
+  return WasHeard(status) ? MarkAsHeard(std::move(hinted)) : hinted;
 }
 
 }  // namespace ftune

@@ -60,7 +60,7 @@ std::string EncodeFailure(const absl::Status& why) { return json({{"failure", En
 absl::Status AddPart(const std::string& text, Manifest& manifest) {
   // Made by EncodePart of the same program.
   const json part = json::parse(text);
-  if (part.contains("failure")) return DecodeStatus(part["failure"].get<std::string>());
+  if (part.contains("failure")) return HeardStatus(part["failure"].get<std::string>());
   const size_t first_file = manifest.files.size();
   for (const json& file : part["files"]) manifest.files.push_back({file[0], file[1], file[2]});
   for (const auto& [name, tensor] : part["values"].items()) {

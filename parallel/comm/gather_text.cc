@@ -39,7 +39,7 @@ absl::StatusOr<std::string> TextOfFirst(Communicator& group, const absl::StatusO
   text.resize(static_cast<size_t>(facts[1]));
   FTUNE_RETURN_IF_ERROR(
       group.Run(Call::Broadcast({reinterpret_cast<std::byte*>(text.data()), facts[1], DType::kU8, {}}, 0)));
-  if (facts[0] == 0) return DecodeStatus(text);
+  if (facts[0] == 0) return HeardStatus(text);
   return text;
 }
 

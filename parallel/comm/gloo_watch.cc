@@ -14,8 +14,11 @@ namespace ftune {
 namespace {
 
 constexpr absl::Duration kLongestTick = absl::Seconds(5);
+// For an answer: the way there and back may be long, and longer where a connection must be made again.
+constexpr double kAnswerShare = 1.0 / 3;  // of the time-out
 // For telling of a failure, and for hearing of one: the ranks are to end soon.
 constexpr absl::Duration kShortly = absl::Milliseconds(500);
+constexpr absl::Duration kToEnter = absl::Seconds(10);
 constexpr absl::Duration kRetry = absl::Milliseconds(20);
 // For ranks that end a little later than the one with the store.
 constexpr absl::Duration kToLeave = absl::Seconds(2);
@@ -30,7 +33,7 @@ bool Says(const std::string& word, char what) { return !word.empty() && word[0] 
 
 std::optional<absl::Status> FailureIn(const std::string& word) {
   if (!Says(word, kFailed)) return std::nullopt;
-  return DecodeStatus(std::string_view(word).substr(1));
+  return HeardStatus(std::string_view(word).substr(1));
 }
 
 bool IsGone(const absl::Status& status) {
@@ -42,7 +45,12 @@ bool IsGone(const absl::Status& status) {
 GlooWatch::GlooWatch(GlooWatchOptions options)
     : options_(std::move(options)),
       tick_(std::min(options_.heartbeat_timeout / 5, kLongestTick)),
-      peers_(options_.names.size()) {}
+      patience_(std::clamp(kAnswerShare * options_.heartbeat_timeout, kShortly, kLongestTick)),
+      peers_(options_.names.size()) {
+  for (int rank = 0; rank < std::ssize(options_.names); ++rank) {
+    keys_.push_back(StrCat(options_.prefix, "/word/", rank));
+  }
+}
 
 void GlooWatch::Leave() {
   {
@@ -50,20 +58,24 @@ void GlooWatch::Leave() {
     leaving_ = true;
   }
   changed_.notify_all();
-  if (!thread_.joinable()) return;
-  thread_.join();
+  if (!hears_.joinable()) return;
+  says_.join();
+  hears_.join();
   // Without it the others would take the silence for that of a rank that is lost.
   if (failure_.empty()) {
-    options_.store->Set(KeyOf(options_.rank), std::string(1, kLeft), kShortly).IgnoreError();
+    options_.store->Set(own_key(), std::string(1, kLeft), kShortly).IgnoreError();
   }
 }
 
-std::string GlooWatch::KeyOf(int rank) const { return StrCat(options_.prefix, "/word/", rank); }
-
-absl::Status GlooWatch::Enter() { return options_.store->Set(KeyOf(options_.rank), std::string(1, kAlive)); }
+absl::Status GlooWatch::Enter() {
+  FTUNE_RETURN_IF_ERROR(options_.store->Set(own_key(), std::string(1, kAlive)));
+  // So all words are there for whoever is connected to all ranks.
+  return options_.store->Get(own_key(), kToEnter).status();
+}
 
 void GlooWatch::Start(std::function<void(const absl::Status&)> failed) {
-  thread_ = QuietThread([this, failed = std::move(failed)] { Run(failed); });
+  says_ = QuietThread([this] { SayAlive(); });
+  hears_ = QuietThread([this, failed = std::move(failed)] { Run(failed); });
 }
 
 bool GlooWatch::ending() {
@@ -71,24 +83,38 @@ bool GlooWatch::ending() {
   return leaving_ || !failure_.empty();
 }
 
-bool GlooWatch::Sleep() {
+bool GlooWatch::Sleep(absl::Duration duration) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(tick_, kShortly)),
+  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(duration),
                             [&] { return leaving_ || !failure_.empty(); });
+}
+
+void GlooWatch::SayAlive() {
+  uint64_t count = 0;
+  while (Sleep(tick_)) {
+    options_.store->Set(own_key(), StrCat(std::string(1, kAlive), ++count), patience_).IgnoreError();
+    const std::lock_guard lock(mutex_);
+    // What was said meanwhile is not to be lost.
+    const std::string& word = failure_.empty() ? report_ : failure_;
+    if (!word.empty()) options_.store->Set(own_key(), word, kShortly).IgnoreError();
+  }
 }
 
 void GlooWatch::Run(const std::function<void(const absl::Status&)>& failed) {
   absl::Time last = absl::Now();
-  uint64_t count = 0;
-  while (!store_gone_ && Sleep()) {
+  while (!store_gone_ && Sleep(std::min(tick_, kShortly))) {
     // A rank that failed or died, also while no call waits for it.
-    if (const absl::Status trouble = options_.store->Trouble(kShortly); !trouble.ok()) return failed(trouble);
-    store_gone_ = IsGone(options_.store->Get(KeyOf(options_.rank), kShortly).status());
+    if (const absl::Status trouble = options_.store->Trouble(patience_); !trouble.ok())
+      return failed(trouble);
+    if (ending()) return;
     const absl::Time now = absl::Now();
-    if (store_gone_ || now - last < tick_) continue;
+    if (now - last < tick_) {
+      store_gone_ = IsGone(options_.store->GetAll({own_key()}, patience_).status());
+      continue;
+    }
     // Time in which this process was stopped itself does not count; that for which a store kept it waiting
     // does.
-    const absl::Status status = Beat(++count, std::min(now - last, 2 * (tick_ + kShortly)));
+    const absl::Status status = Hear(std::min(now - last, 2 * (tick_ + kShortly)));
     last = now;
     if (!status.ok()) return failed(status);
   }
@@ -105,24 +131,17 @@ void GlooWatch::AwaitLeave(const std::function<void(const absl::Status&)>& faile
   failed(LostRankError(options_.names[0], "it has ended"));
 }
 
-absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {
-  absl::Status answer =
-      options_.store->Set(KeyOf(options_.rank), StrCat(std::string(1, kAlive), count), tick_);
-  {
-    const std::lock_guard lock(mutex_);
-    // What was said meanwhile is not to be lost.
-    const std::string& word = failure_.empty() ? report_ : failure_;
-    if (!word.empty()) answer = options_.store->Set(KeyOf(options_.rank), word, kShortly);
-  }
-  for (int rank = 0; answer.ok() && rank < std::ssize(peers_) && !ending(); ++rank) {
+absl::Status GlooWatch::Hear(absl::Duration since) {
+  absl::StatusOr<std::vector<std::string>> words = options_.store->GetAll(keys_, patience_);
+  FTUNE_RETURN_IF_ERROR(Judge(words.status(), since));
+  if (!words.ok()) return absl::OkStatus();
+  for (int rank = 0; rank < std::ssize(peers_); ++rank) {
     Peer& peer = peers_[rank];
+    std::string& word = (*words)[rank];
     if (rank == options_.rank || Says(peer.word, kLeft)) continue;
-    absl::StatusOr<std::string> word = options_.store->Get(KeyOf(rank), tick_);
-    answer = word.status();
-    if (!word.ok()) break;
-    if (std::optional<absl::Status> failure = FailureIn(*word)) return *std::move(failure);
-    peer.silent = *word == peer.word ? peer.silent + since : absl::ZeroDuration();
-    peer.word = *std::move(word);
+    if (std::optional<absl::Status> failure = FailureIn(word)) return *std::move(failure);
+    peer.silent = word == peer.word ? peer.silent + since : absl::ZeroDuration();
+    peer.word = std::move(word);
     if (peer.silent > options_.heartbeat_timeout) {
       return LostRankError(
           options_.names[rank],
@@ -130,7 +149,7 @@ absl::Status GlooWatch::Beat(uint64_t count, absl::Duration since) {
                  ": it is stopped, or its host cannot be reached or is overloaded"));
     }
   }
-  return Judge(answer, since);
+  return absl::OkStatus();
 }
 
 absl::Status GlooWatch::Judge(const absl::Status& answer, absl::Duration since) {
@@ -152,27 +171,22 @@ void GlooWatch::Tell(const absl::Status& cause) {
   }
   changed_.notify_all();
   // Without it they see a closed connection, or nothing for a while.
-  options_.store->Set(KeyOf(options_.rank), word, kShortly).IgnoreError();
+  options_.store->Set(own_key(), word, kShortly).IgnoreError();
   options_.store->TellTrouble(cause);
 }
 
 GlooWatch::Words GlooWatch::HearAll(int first, absl::Time deadline) {
-  std::vector<int> order = {first};
-  for (int rank = 0; rank < std::ssize(options_.names); ++rank) {
-    if (rank != first && rank != options_.rank) order.push_back(rank);
-  }
-  Words words;
-  for (const int rank : order) {
+  const absl::StatusOr<std::vector<std::string>> said =
+      options_.store->GetAll(keys_, std::max(deadline - absl::Now(), absl::ZeroDuration()));
+  Words words = {.store_gone = IsGone(said.status()), .heard = said.ok()};
+  for (int rank = 0; words.heard && rank < std::ssize(keys_); ++rank) {
     if (rank == options_.rank) continue;
-    const absl::StatusOr<std::string> word =
-        options_.store->Get(KeyOf(rank), std::max(deadline - absl::Now(), absl::ZeroDuration()));
-    words.store_gone = IsGone(word.status());
-    if (!word.ok()) break;
-    words.heard = true;
-    words.failure = FailureIn(*word);
-    if (words.failure) break;
-    if (!Says(*word, kLate)) continue;
-    if (std::optional<LateReport> late = LateReport::Decode(std::string_view(*word).substr(1))) {
+    const std::string& word = (*said)[rank];
+    if (!words.failure || rank == first) {
+      if (std::optional<absl::Status> failure = FailureIn(word)) words.failure = std::move(failure);
+    }
+    if (!Says(word, kLate)) continue;
+    if (std::optional<LateReport> late = LateReport::Decode(std::string_view(word).substr(1))) {
       words.late.push_back(*std::move(late));
     }
   }
@@ -202,7 +216,7 @@ absl::Status GlooWatch::Settle(const LateReport& report) {
     const std::lock_guard lock(mutex_);
     report_ = word;
   }
-  options_.store->Set(KeyOf(options_.rank), word, kShortly).IgnoreError();
+  options_.store->Set(own_key(), word, kShortly).IgnoreError();
   // The others have waited about as long. Then the first of them says what it came to, and if it does not,
   // each says so itself.
   const absl::Time all_reported = absl::Now() + kShortly, all_told = all_reported + kShortly;
@@ -211,7 +225,7 @@ absl::Status GlooWatch::Settle(const LateReport& report) {
     Words words = HearAll(options_.rank, all_told);
     if (words.store_gone) return LostRankError(options_.names[0], "it has ended");
     if (words.failure) return *std::move(words.failure);
-    FTUNE_RETURN_IF_ERROR(options_.store->Trouble(kRetry));
+    FTUNE_RETURN_IF_ERROR(options_.store->Trouble(std::max(all_told - absl::Now(), kRetry)));
     if (words.heard) reports = std::move(words.late);
     const bool first = std::none_of(reports.begin(), reports.end(),
                                     [&](const LateReport& other) { return other.rank < options_.rank; });

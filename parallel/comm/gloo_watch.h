@@ -58,7 +58,7 @@ class GlooWatch {
     std::string word;  // the last
     absl::Duration silent;
   };
-  std::string KeyOf(int rank) const;
+  const std::string& own_key() const { return keys_[options_.rank]; }
   void Run(const std::function<void(const absl::Status&)>& failed);
   // What all ranks have said.
   struct Words {
@@ -67,30 +67,33 @@ class GlooWatch {
     std::optional<absl::Status> failure;
     std::vector<LateReport> late;
   };
-  // Hears all but this rank, `first` first, until `deadline`.
+  // Hears all but this rank, until `deadline`; of several that failed what `first` says, if it is one.
   Words HearAll(int first, absl::Time deadline);
-  // Says and hears that ranks live; `since` is how long ago it did so before. An error is that of the group.
-  absl::Status Beat(uint64_t count, absl::Duration since);
+  // Says that this rank lives, again and again, however long the store takes to answer what is asked of it.
+  void SayAlive();
+  // Hears whether the others live; `since` is how long ago it did so before. An error is that of the group.
+  absl::Status Hear(absl::Duration since);
   // After the store has gone.
   void AwaitLeave(const std::function<void(const absl::Status&)>& failed);
   // The errors of the store, which may be slow for a while.
   absl::Status Judge(const absl::Status& answer, absl::Duration since);
   // False where nobody listens any more.
-  bool Sleep();
+  bool Sleep(absl::Duration duration);
   bool ending();
 
   const GlooWatchOptions options_;
-  const absl::Duration tick_;
-  std::vector<Peer> peers_;      // by rank; of the thread
-  absl::Duration store_silent_;  // of the thread
-  bool store_gone_ = false;      // of the thread
+  const absl::Duration tick_, patience_;
+  std::vector<std::string> keys_;  // by rank
+  std::vector<Peer> peers_;        // by rank; of the thread that hears
+  absl::Duration store_silent_;    // so, too
+  bool store_gone_ = false;        // so, too
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool leaving_ = false;
   std::string report_;   // this rank's word, where it waits in vain
   std::string failure_;  // and where it failed
-  std::thread thread_;
+  std::thread says_, hears_;
 };
 
 }  // namespace ftune

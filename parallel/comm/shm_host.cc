@@ -232,7 +232,7 @@ void ShmHost::Handle(int rank, ShmMessage message) {
     case ShmNews::kDrop:
       return Forget(rank, message.id);
     case ShmNews::kAbort:
-      return Abort(DecodeStatus(message.text));
+      return Abort(HeardStatus(message.text));
     case ShmNews::kLeave: {
       peers_[rank].listening = false;
       const std::lock_guard lock(mutex_);

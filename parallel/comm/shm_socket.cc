@@ -85,7 +85,7 @@ absl::Status AllHere(const ShmOptions& options, const std::vector<ShmSocket>& so
     if (entries[rank].revents == 0) continue;
     ShmMessage message;
     while (sockets[rank].Receive(message) == ShmSocket::Received::kMessage) {
-      if (message.news == ShmNews::kAbort) return DecodeStatus(message.text);
+      if (message.news == ShmNews::kAbort) return HeardStatus(message.text);
     }
     return LostRankError(options.NameOf(rank), "it died while the ranks joined");
   }

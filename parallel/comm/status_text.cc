@@ -6,6 +6,11 @@
 #include "base/strings.h"
 
 namespace ftune {
+namespace {
+
+constexpr char kHeard[] = "ftune/heard";
+
+}  // namespace
 
 std::string EncodeStatus(const absl::Status& status) {
   nlohmann::json payloads = nlohmann::json::object();
@@ -31,5 +36,14 @@ absl::Status DecodeStatus(std::string_view text) {
   }
   return status;
 }
+
+absl::Status HeardStatus(std::string_view text) { return MarkAsHeard(DecodeStatus(text)); }
+
+absl::Status MarkAsHeard(absl::Status status) {
+  status.SetPayload(kHeard, absl::Cord());
+  return status;
+}
+
+bool WasHeard(const absl::Status& status) { return status.GetPayload(kHeard).has_value(); }
 
 }  // namespace ftune

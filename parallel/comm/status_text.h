@@ -13,4 +13,9 @@ std::string EncodeStatus(const absl::Status& status);
 // What EncodeStatus was given; an internal error where the text is none of its.
 absl::Status DecodeStatus(std::string_view text);
 
+// The same of what another rank has told, marked as that: it happened there, not here.
+absl::Status HeardStatus(std::string_view text);
+absl::Status MarkAsHeard(absl::Status status);
+bool WasHeard(const absl::Status& status);
+
 }  // namespace ftune

@@ -209,12 +209,13 @@ absl::StatusOr<Json> Agent::ServeStore(const Json& facts) {
   store_ranks_ = facts.at("ranks").get<int>();
   const std::string address = facts.at("address").get<std::string>();
   const bool tls = facts.at("tls").get<bool>();
-  FTUNE_ASSIGN_OR_RETURN(store_, TcpStoreServer::Start(tls ? kLoopback : address, 0, store_prefix_));
+  const auto peers = std::make_shared<RelayedPeers>();
+  FTUNE_ASSIGN_OR_RETURN(store_, TcpStoreServer::Start(tls ? kLoopback : address, 0, store_prefix_, peers));
   if (!tls) return Json{{"port", store_->port()}, {"fingerprint", ""}};
   FTUNE_ASSIGN_OR_RETURN(Network* const network, LoadTls());
   FTUNE_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(address, 0));
   FTUNE_ASSIGN_OR_RETURN(serving_, TlsRelay::Serve(*network, std::move(listener),
-                                                   {.address = kLoopback, .port = store_->port()}));
+                                                   {.address = kLoopback, .port = store_->port()}, peers));
   return Json{{"port", serving_->port()}, {"fingerprint", serving_->fingerprint()}};
 }
 

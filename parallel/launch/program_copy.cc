@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -166,20 +167,25 @@ std::vector<std::string> CopyCommand() {
   return {"sh", "-c", kScript, "sh", ProgramHash(), Machine(), kWants, kHas};
 }
 
-std::vector<absl::StatusOr<std::string>> CopyProgram(const std::vector<std::vector<std::string>>& commands) {
+std::vector<absl::StatusOr<std::string>> CopyProgram(const std::vector<std::vector<std::string>>& commands,
+                                                     int at_once) {
   const absl::StatusOr<std::vector<Part>> parts = Parts();
   if (!parts.ok()) return std::vector<absl::StatusOr<std::string>>(commands.size(), parts.status());
   std::vector<absl::StatusOr<std::string>> results(commands.size());
+  std::counting_semaphore<> places(at_once);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < commands.size(); ++i) {
+    places.acquire();
     absl::StatusOr<CommandProcess> process = CommandProcess::Start(commands[i]);
     if (!process.ok()) {
       results[i] = process.status();
+      places.release();
       continue;
     }
     threads.push_back(
-        QuietThread([&result = results[i], &parts, copy = Copy(*std::move(process), *parts)]() mutable {
+        QuietThread([&result = results[i], &places, copy = Copy(*std::move(process), *parts)]() mutable {
           result = copy.Run();
+          places.release();
         }));
   }
   for (std::thread& thread : threads) thread.join();

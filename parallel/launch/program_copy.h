@@ -12,8 +12,10 @@ namespace ftune {
 // cache there, under its hash, and says where.
 std::vector<std::string> CopyCommand();
 
-// Runs a command a host, argv that leads to CopyCommand there, all at once: of the program's main thread.
-// What the program loads from beside itself goes with it. → where it is on each of them, or why it is not.
-std::vector<absl::StatusOr<std::string>> CopyProgram(const std::vector<std::vector<std::string>>& commands);
+// Runs a command a host, argv that leads to CopyCommand there, `at_once` of them at most: of the program's
+// main thread. What the program loads from beside itself goes with it. → where it is on each of them, or why
+// it is not.
+std::vector<absl::StatusOr<std::string>> CopyProgram(const std::vector<std::vector<std::string>>& commands,
+                                                     int at_once);
 
 }  // namespace ftune

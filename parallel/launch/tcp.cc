@@ -125,10 +125,10 @@ std::string NumericAddress(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
   return std::string(mapped ? numeric.substr(kMapped.size()) : numeric);
 }
 
-int PortOf(int socket) {
+int NumericPort(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (get(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
@@ -192,6 +192,8 @@ bool NamesLoopback(const std::string& host) {
 
 std::string AddressOf(int socket) { return NumericAddress(socket, getsockname); }
 std::string PeerAddressOf(int socket) { return NumericAddress(socket, getpeername); }
+int PortOf(int socket) { return NumericPort(socket, getsockname); }
+int PeerPortOf(int socket) { return NumericPort(socket, getpeername); }
 
 absl::Status SendTcp(int socket, std::string_view bytes, absl::Time deadline) {
   while (!bytes.empty()) {

@@ -28,6 +28,9 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, int port);
 // The numeric addresses of this end of a connection, and of the other.
 std::string AddressOf(int socket);
 std::string PeerAddressOf(int socket);
+// Their ports; 0 where there is none.
+int PortOf(int socket);
+int PeerPortOf(int socket);
 // Whether a name or an address means whichever host it is said on.
 bool NamesLoopback(const std::string& host);
 

@@ -97,6 +97,12 @@ absl::Status TcpStore::Gone() const {
                     .hint = "its output has the cause"});
 }
 
+absl::Status TcpStore::Late(const std::string& what, absl::Duration timeout) const {
+  return UserError(ExitCode::kTimeout, {.key = StrCat(host_, ":", port_),
+                                        .message = StrCat(what, " within ", absl::FormatDuration(timeout)),
+                                        .hint = "look at the output of the other ranks"});
+}
+
 absl::Status TcpStore::Send(const Descriptor& connection, const std::string& request,
                             absl::Time deadline) const {
   const absl::Status status = SendTcp(connection.get(), request, deadline);
@@ -141,14 +147,33 @@ absl::StatusOr<uint8_t> TcpStore::ReceiveAnswer(const Descriptor& connection, ab
   return answer;
 }
 
-absl::StatusOr<std::string> TcpStore::GetOn(const Descriptor& connection, const std::string& key,
-                                            absl::Duration timeout) const {
-  std::string get = NewRequest(Request::kGet);
-  AppendText(get, prefix_ + key);
-  const absl::Time soon = absl::Now() + std::clamp(timeout, kLeastAnswerTime, kAnswerTime);
-  FTUNE_RETURN_IF_ERROR(Send(connection, get, soon));
-  absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
-  return value.ok() ? std::move(value) : Gone();
+absl::StatusOr<std::vector<std::string>> TcpStore::GetOn(const Descriptor& connection,
+                                                         const std::vector<std::string>& keys,
+                                                         absl::Duration timeout) const {
+  std::string questions;
+  for (const std::string& key : keys) {
+    questions += NewRequest(Request::kGet);
+    AppendText(questions, prefix_ + key);
+  }
+  const absl::Duration patience = std::clamp(timeout, kLeastAnswerTime, kAnswerTime);
+  const absl::Time soon = absl::Now() + patience;
+  FTUNE_RETURN_IF_ERROR(Send(connection, questions, soon));
+  std::vector<std::string> values;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    absl::StatusOr<std::string> value = ReceiveValue(connection.get(), soon);
+    if (absl::IsDeadlineExceeded(value.status())) return Late("the store has not answered", patience);
+    if (!value.ok()) return Gone();
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<std::string>> TcpStore::GetAll(const std::vector<std::string>& keys,
+                                                          absl::Duration timeout) {
+  FTUNE_ASSIGN_OR_RETURN(Descriptor connection, TakeConnection(absl::Now() + timeout));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> values, GetOn(connection, keys, timeout));
+  GiveBack(std::move(connection));
+  return values;
 }
 
 absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration timeout) {
@@ -162,15 +187,12 @@ absl::StatusOr<std::string> TcpStore::Get(const std::string& key, absl::Duration
   }
   if (absl::IsDeadlineExceeded(answer.status())) {
     // The connection is not used again: the answer may still come.
-    return UserError(ExitCode::kTimeout,
-                     {.key = StrCat(host_, ":", port_),
-                      .message = StrCat("no rank has set ", key, " within ", absl::FormatDuration(timeout)),
-                      .hint = "look at the output of the other ranks"});
+    return Late(StrCat("no rank has set ", key), timeout);
   }
   if (!answer.ok() || *answer != tcp_store::kStopWaiting) return Gone();
-  FTUNE_ASSIGN_OR_RETURN(std::string value, GetOn(connection, key, timeout));
+  FTUNE_ASSIGN_OR_RETURN(std::vector<std::string> values, GetOn(connection, {key}, timeout));
   GiveBack(std::move(connection));
-  return value;
+  return std::move(values.front());
 }
 
 absl::Status TcpStore::Trouble(absl::Duration timeout) {
@@ -180,14 +202,15 @@ absl::Status TcpStore::Trouble(absl::Duration timeout) {
   if (!connection.ok()) return absl::OkStatus();
   const absl::StatusOr<uint8_t> answer = Ask(*connection, Request::kCheck, key, deadline);
   if (!answer.ok()) return absl::OkStatus();
-  absl::StatusOr<std::string> trouble("");
-  if (*answer == tcp_store::kThere) trouble = GetOn(*connection, key, timeout);
+  std::vector<std::string> keys;
+  if (*answer == tcp_store::kThere) keys.push_back(key);
+  const absl::StatusOr<std::vector<std::string>> trouble = GetOn(*connection, keys, timeout);
   if (!trouble.ok()) return absl::OkStatus();
   GiveBack(*std::move(connection));
   if (trouble->empty()) return absl::OkStatus();
   int rank = 0;
-  if (absl::SimpleAtoi(*trouble, &rank)) return LostRankError(rank, "its process died");
-  return DecodeStatus(*trouble);
+  if (absl::SimpleAtoi(trouble->front(), &rank)) return LostRankError(rank, "its process died");
+  return HeardStatus(trouble->front());
 }
 
 absl::Status TcpStore::Enter(int rank) {

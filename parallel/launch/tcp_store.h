@@ -24,6 +24,8 @@ class TcpStore final : public KeyValueStore {
   absl::Status Set(const std::string& key, const std::string& value, absl::Duration timeout) override;
   // Ends early with what Trouble tells, if that comes first.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) override;
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  absl::Duration timeout) override;
   // That a rank died only where the server is ftune's.
   absl::Status Trouble(absl::Duration timeout) override;
   void TellTrouble(const absl::Status& trouble) override;
@@ -44,6 +46,7 @@ class TcpStore final : public KeyValueStore {
   absl::Status CheckServer();
   absl::Status Send(const Descriptor& connection, const std::string& request, absl::Time deadline) const;
   absl::Status Gone() const;
+  absl::Status Late(const std::string& what, absl::Duration timeout) const;
   // A connection that the server closed: it has ended, and no other is tried.
   void NoteClosed(const absl::Status& status) const;
   absl::StatusOr<uint8_t> ReceiveAnswer(const Descriptor& connection, absl::Time deadline) const;
@@ -52,8 +55,9 @@ class TcpStore final : public KeyValueStore {
   // The answer of one byte to a request about a key.
   absl::StatusOr<uint8_t> Ask(const Descriptor& connection, tcp_store::Request request,
                               const std::string& key, absl::Time deadline) const;
-  absl::StatusOr<std::string> GetOn(const Descriptor& connection, const std::string& key,
-                                    absl::Duration timeout) const;
+  absl::StatusOr<std::vector<std::string>> GetOn(const Descriptor& connection,
+                                                 const std::vector<std::string>& keys,
+                                                 absl::Duration timeout) const;
 
   std::string host_;
   int port_;

@@ -89,8 +89,11 @@ struct Client {
 
 class TcpStoreServer::Loop {
  public:
-  Loop(Descriptor listener, Descriptor wake, std::string prefix)
-      : listener_(std::move(listener)), wake_(std::move(wake)), prefix_(std::move(prefix)) {
+  Loop(Descriptor listener, Descriptor wake, std::string prefix, std::shared_ptr<const RelayedPeers> peers)
+      : listener_(std::move(listener)),
+        wake_(std::move(wake)),
+        prefix_(std::move(prefix)),
+        peers_(std::move(peers)) {
     thread_ = QuietThread([this] { Serve(); });
   }
 
@@ -166,7 +169,7 @@ class TcpStoreServer::Loop {
   }
 
   void NoteStranger(const Client& client) {
-    const std::string address = PeerAddressOf(client.socket.get());
+    const std::string address = peers_->PeerOf(client.socket.get());
     if (strangers_.size() < kMostStrangers && strangers_.insert(address).second) {
       new_strangers_.push_back(address);
     }
@@ -308,6 +311,7 @@ class TcpStoreServer::Loop {
   Descriptor listener_;
   Descriptor wake_;
   std::string prefix_;
+  std::shared_ptr<const RelayedPeers> peers_;
   std::mutex mutex_;
   std::condition_variable nobody_;
   std::list<Client> clients_;                  // changed by the thread only, under the mutex
@@ -317,13 +321,13 @@ class TcpStoreServer::Loop {
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const std::string& host, int port,
-                                                                      const std::string& prefix) {
+absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(
+    const std::string& host, int port, const std::string& prefix, std::shared_ptr<const RelayedPeers> peers) {
   FTUNE_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(host, port));
   Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return absl::ResourceExhaustedError("no file descriptor is left");
   const int actual = listener.port;
-  auto loop = std::make_unique<Loop>(std::move(listener.socket), std::move(wake), prefix);
+  auto loop = std::make_unique<Loop>(std::move(listener.socket), std::move(wake), prefix, std::move(peers));
   return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), actual));
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "parallel/launch/relayed_peers.h"
 #include "parallel/launch/tcp.h"
 
 namespace ftune {
@@ -14,9 +15,10 @@ namespace ftune {
 class TcpStoreServer {
  public:
   // On `host` and `port` (0: any free one). A connection that asks for a key without `prefix`, or for none
-  // within ten seconds, is closed.
-  static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const std::string& host, int port,
-                                                               const std::string& prefix);
+  // within ten seconds, is closed. `peers` knows who is behind connections that have come by a relay.
+  static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(
+      const std::string& host, int port, const std::string& prefix,
+      std::shared_ptr<const RelayedPeers> peers = std::make_shared<RelayedPeers>());
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;

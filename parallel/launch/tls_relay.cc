@@ -27,6 +27,15 @@ constexpr absl::Duration kConnectTime = absl::Seconds(10);
 constexpr absl::Duration kForDescriptors = absl::Milliseconds(100);
 constexpr size_t kMostStrangers = 1000;
 
+// False where who has come goes without a word: a host that looked for its own address on the way, say.
+bool Speaks(int socket) {
+  pollfd wait = {.fd = socket, .events = POLLIN};
+  while (poll(&wait, 1, -1) < 0) {
+  }
+  char first = 0;
+  return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 // One connection that has come, and the one that it is carried to.
 struct Carried {
   Descriptor from, to;
@@ -41,10 +50,12 @@ class TlsRelay::Loop {
   // Carries between two sockets until one of them ends: the one that has come, and the other.
   using Carry = std::function<std::string(int came, int to)>;
 
-  Loop(TcpListener listener, Descriptor wake, TlsTarget target, Carry carry)
+  Loop(TcpListener listener, Descriptor wake, TlsTarget target, std::shared_ptr<RelayedPeers> peers,
+       Carry carry)
       : listener_(std::move(listener)),
         wake_(std::move(wake)),
         target_(std::move(target)),
+        peers_(std::move(peers)),
         carry_(std::move(carry)) {
     thread_ = QuietThread([this] { Run(); });
   }
@@ -99,10 +110,16 @@ class TlsRelay::Loop {
   }
 
   void Connect(Carried& carried) {
+    if (!Speaks(carried.from.get())) {
+      const std::lock_guard lock(mutex_);
+      carried.from = {};
+      return;
+    }
     absl::StatusOr<Descriptor> to = ConnectTcp(target_.address, target_.port, absl::Now() + kConnectTime,
                                                /*may_start_later=*/false);
     std::string why = to.ok() ? "" : std::string(to.status().message());
     if (to.ok()) {
+      peers_->Add(PortOf(to->get()), PeerAddressOf(carried.from.get()));
       {
         const std::lock_guard lock(mutex_);
         carried.to = *std::move(to);
@@ -124,6 +141,7 @@ class TlsRelay::Loop {
   TcpListener listener_;
   Descriptor wake_;
   TlsTarget target_;
+  std::shared_ptr<RelayedPeers> peers_;
   Carry carry_;
   mutable std::mutex mutex_;
   std::string why_failed_;
@@ -143,14 +161,15 @@ std::string TlsRelay::why_failed() const { return loop_->why_failed(); }
 std::vector<std::string> TlsRelay::TakeStrangers() { return loop_->TakeStrangers(); }
 
 absl::StatusOr<std::unique_ptr<TlsRelay>> TlsRelay::Serve(Network& network, TcpListener listener,
-                                                          const TlsTarget& target) {
+                                                          const TlsTarget& target,
+                                                          std::shared_ptr<RelayedPeers> peers) {
   const std::optional<TlsIdentity> identity = network.NewTlsIdentity();
   Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!identity || !wake) {
     return UserError(ExitCode::kRankFailed,
                      {.key = "launch.tls", .message = "a certificate cannot be made on this host"});
   }
-  auto loop = std::make_unique<Loop>(std::move(listener), std::move(wake), target,
+  auto loop = std::make_unique<Loop>(std::move(listener), std::move(wake), target, std::move(peers),
                                      [&network, identity = *identity](int came, int to) {
                                        return network.RelayAsServer(identity, came, to);
                                      });
@@ -163,7 +182,7 @@ absl::StatusOr<std::unique_ptr<TlsRelay>> TlsRelay::Call(Network& network, const
   Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return absl::ResourceExhaustedError("no file descriptor is left");
   auto loop = std::make_unique<Loop>(
-      std::move(listener), std::move(wake), target,
+      std::move(listener), std::move(wake), target, std::make_shared<RelayedPeers>(),
       [&network, fingerprint](int came, int to) { return network.RelayAsClient(fingerprint, to, came); });
   return std::unique_ptr<TlsRelay>(new TlsRelay(std::move(loop), ""));
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/http/network.h"
+#include "parallel/launch/relayed_peers.h"
 #include "parallel/launch/tcp.h"
 
 namespace ftune {
@@ -22,9 +23,11 @@ struct TlsTarget {
 class TlsRelay {
  public:
   // Takes encrypted connections at `listener` and carries them to `target`, on this host. With a certificate
-  // that is made for it: its clients are told the fingerprint by another way. `network` outlives the relay.
+  // that is made for it: its clients are told the fingerprint by another way. `network` outlives the relay;
+  // `peers` is told who is behind each connection to the target.
   static absl::StatusOr<std::unique_ptr<TlsRelay>> Serve(Network& network, TcpListener listener,
-                                                         const TlsTarget& target);
+                                                         const TlsTarget& target,
+                                                         std::shared_ptr<RelayedPeers> peers);
   // Takes plain connections on this host's loopback and carries them to the relay at `target`, if that has
   // the certificate of `fingerprint`.
   static absl::StatusOr<std::unique_ptr<TlsRelay>> Call(Network& network, const TlsTarget& target,

@@ -5,6 +5,7 @@ import subprocess
 from run_files import RunFiles
 
 OUT = "/root/out"  # a folder of each node's own
+CACHE = "/root/cache"  # likewise, of ftune
 
 
 class HostRun(RunFiles):
@@ -18,7 +19,7 @@ class HostRun(RunFiles):
         with open(self.said, "w") as said:
             self.process = cluster.popen(
                 node, [*through, case.ftune, *called], cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                environment={"XDG_CACHE_HOME": "/root/cache", "HOME": "/root", **(environment or {})})
+                environment={"XDG_CACHE_HOME": CACHE, "HOME": "/root", **(environment or {})})
 
     def await_step(self, step):
         def check_alive():

@@ -22,7 +22,7 @@ import fault_table
 from cli_case import Case
 from cluster import Cluster, unavailable
 from fault_table import Outcome, draw_step, times_of
-from host_run import OUT, HostRun
+from host_run import CACHE, OUT, HostRun
 from run_files import agent_on, all_ranks, are_gone, none_left, rank_of, ranks_on, seconds_to_end
 
 HEARTBEAT_TIMEOUT = 3
@@ -143,6 +143,14 @@ def small_disk(node, folder, size):
 
 def fill_disk(node, folder):
     return lambda cluster, run, draw: cluster.run(node, ["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"])
+
+
+def without_room(node, folder):
+    def prepare(cluster, case):
+        small_disk(node, folder, "16k")(cluster, case)
+        fill_disk(node, folder)(cluster, None, None)
+        return []
+    return prepare
 
 
 def make_room(node, folder):
@@ -279,7 +287,7 @@ class Refused:
         assert len(errors) == 1 and all(part in errors[0] for part in self.says), said
         none_left(cluster)
         assert not run.log(), run.log()
-        return Outcome(f"refused: {errors[0].partition('error: ')[2].strip()}", time.time() - begun, weights=False)
+        return Outcome(f"refused: {errors[0].replace('error: ', '', 1).strip()}", time.time() - begun, weights=False)
 
 
 def send(*numbers):
@@ -335,8 +343,8 @@ FAULTS = {
     "a host stands still for 12 s": StartsAgain(for_seconds(12, lambda c: c.freeze("node2"), lambda c: c.thaw("node2")), SILENT),
     "a host is switched off and on": StartsAgain(
         for_seconds(6, lambda c: c.poweroff("node2"), lambda c: c.poweron("node2")), SILENT),
-    "a link delays all by 200 ms for 12 s, launch.heartbeat_timeout 15 s": GoesOn(
-        for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0)), ("launch.heartbeat_timeout=15s",)),
+    "a link delays all by 200 ms for 12 s": GoesOn(
+        for_seconds(12, lambda c: c.delay("node2", 200), lambda c: c.delay("node2", 0))),
     "a link loses 1 %": GoesOn(lambda cluster, run, draw: cluster.loss("node2", 1)),
     "the launcher is killed (SIGKILL)": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL]),
     "the launcher is killed, on a host without ranks": EndsRun(send(signal.SIGKILL), [-signal.SIGKILL], FAR, "/shared/out"),
@@ -349,6 +357,8 @@ FAULTS = {
     "the disk of the first rank's host is full, and the launcher elsewhere": EndsRun(
         fill_disk("node2", OUT), [4], FAR, says="No space left on device", prepare=small_disk("node2", OUT, "64m"),
         repair=make_room("node2", OUT), early=False),
+    "the disk of another host's cache is full": Refused(
+        without_room("node2", CACHE), 4, ["node2:/root/cache/", "No space left on device"]),
     "a host that nobody reaches, among others": Refused(name_nowhere, 5, ["host nowhere", "ssh: connect"]),
     "a host is off, among others": Refused(off, 5, ["host node3", "ssh: connect"]),
     "sshd does not run on a host": Refused(lambda cluster, case: kill_sshd(cluster, "node2", sessions=False) or [], 5,

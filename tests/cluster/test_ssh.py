@@ -4,6 +4,7 @@ host is said before anything is started; a host that is lost is done without, an
 """
 
 import math
+import os
 import random
 import shutil
 import signal
@@ -13,10 +14,10 @@ import ssh_faults
 from cluster import Cluster
 from cluster_case import main, wait_until
 from host_run import OUT, HostRun
-from run_files import none_left, ranks_on
+from run_files import agent_on, none_left, ranks_on
 
 FAULTS = ["a rank is killed (SIGKILL)", "an agent is killed (SIGKILL)", "a host is switched off and on",
-          "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
+          "a link delays all by 200 ms for 12 s", "the launcher is killed (SIGKILL)", "the launcher is killed, on a host without ranks"]
 
 
 def hosts(case, count):
@@ -174,6 +175,36 @@ def test_program(case):
                 times.add((node, (folders[0] / "ftune").stat().st_ino))
         assert len(times) == 2, times
         assert not cluster.path("node1", programs).exists()
+
+
+def relay_port(cluster):
+    """That on node1 to which the agent of node2 has connections."""
+    pid = agent_on(cluster, "node2").pid
+    sockets = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        other, inode = line.split()[2], line.split()[9]
+        if f"socket:[{inode}]" in sockets and not other.startswith(("0100007F", "00000000")):
+            return int(other.partition(":")[2], 16)
+    raise AssertionError("it has none")
+
+
+def test_stranger_with_tls(case):
+    """The same of one that speaks TLS: named by its own address, though it has come by the relay."""
+    recipe(case)
+    say = "import socket, ssl, sys\nwith ssl._create_unverified_context().wrap_socket(socket.create_connection(('node1', int(sys.argv[1])))) as s:\n" \
+          "    s.sendall(b'give me a key, whichever')\n    print(s.recv(100))\n"
+    with hosts(case, 3) as cluster:
+        run = HostRun(cluster, case, "train", "recipe.yaml", "train.max_steps=400", "train.num_epochs=100000",
+                      "launch.hosts=[node1, node2]", "launch.tls=true")
+        run.await_step(1)
+        port = relay_port(cluster)
+        for _ in range(2):
+            done = cluster.run("node3", ["python3", "-c", say, str(port)])
+            assert done.stdout == "b''\n", done
+        said = run.end(0)
+        assert said.count("that does not know the run's token was refused") == 1, said
+        assert f"a connection from {cluster.address('node3')} that does not" in said, said
+        none_left(cluster)
 
 
 def test_stranger(case):

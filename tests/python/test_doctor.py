@@ -15,7 +15,7 @@ import sys
 from cli_case import run_tests
 
 NAMES = ["ftune", "system", "clock", "cpu", "kernels", "memory", "shared memory", "limits", "disk", "memory bandwidth", "matrix products",
-         "gpu", "gloo", "downloads", "arrow", "ssh", "slurm"]
+         "gpu", "gloo", "downloads", "tls", "metrics", "arrow", "ssh", "slurm"]
 
 
 def doctor(case, *words, preexec=None, environment=None):
@@ -68,7 +68,13 @@ def test_what_is_wrong(case):
                                        env=case.environment({"FTUNE_PLUGINS": ""})).stdout)
     found = {check["name"]: check for check in answer["checks"]}
     assert "libftune_network.so" in found["downloads"]["detail"] and "ftune-arrow.so" in found["arrow"]["detail"], found
-    assert found["downloads"]["ok"] and found["arrow"]["ok"]  # nothing needs them
+    assert "libftune_network.so" in found["tls"]["detail"] and "libftune_server.so" in found["metrics"]["detail"], found
+    assert all(found[name]["ok"] for name in ("downloads", "arrow", "tls", "metrics"))  # nothing needs them
+    answer = json.loads(subprocess.run([alone, "doctor", case.recipe(), "--json", "log.metrics_port=0", "launch.hosts=[node1, node2]",
+                                        "launch.tls=true"], cwd=case.folder, capture_output=True, text=True,
+                                       env=case.environment({"FTUNE_PLUGINS": ""})).stdout)
+    found = {check["name"]: check for check in answer["checks"]}
+    assert [name for name in ("downloads", "tls", "metrics") if not found[name]["ok"]] == ["tls", "metrics"], found
 
 
 def test_recipe(case):

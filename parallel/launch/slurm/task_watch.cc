@@ -14,7 +14,7 @@
 namespace ftune {
 namespace {
 
-constexpr absl::Duration kLook = absl::Seconds(1);
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
 
 }  // namespace
 
@@ -36,7 +36,7 @@ TaskWatch::~TaskWatch() {
 
 bool TaskWatch::Sleep() {
   std::unique_lock lock(mutex_);
-  return !over_changed_.wait_for(lock, absl::ToChronoMilliseconds(kLook), [this] { return over_; });
+  return !over_changed_.wait_for(lock, absl::ToChronoMilliseconds(kLookEvery), [this] { return over_; });
 }
 
 void TaskWatch::Watch(const StepDaemon& daemon) {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -42,6 +43,15 @@ class FolderStore final : public KeyValueStore {
         return UserError(ExitCode::kTimeout, {.message = StrCat("nobody set ", key)});
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+
+  absl::StatusOr<std::vector<std::string>> GetAll(const std::vector<std::string>& keys,
+                                                  absl::Duration timeout) override {
+    std::vector<std::string> values;
+    for (const std::string& key : keys) {
+      FTUNE_ASSIGN_OR_RETURN(values.emplace_back(), Get(key, timeout));
+    }
+    return values;
   }
 
   absl::Status Trouble(absl::Duration) override {

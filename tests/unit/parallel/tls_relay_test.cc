@@ -35,7 +35,8 @@ struct Behind {
   Network& network = LoadedNetwork();
   std::unique_ptr<TcpStoreServer> store = *TcpStoreServer::Start(kLoopback, 0, "p/");
   std::unique_ptr<TlsRelay> server =
-      *TlsRelay::Serve(network, *ListenTcp(kLoopback, 0), {.address = kLoopback, .port = store->port()});
+      *TlsRelay::Serve(network, *ListenTcp(kLoopback, 0), {.address = kLoopback, .port = store->port()},
+                       std::make_shared<RelayedPeers>());
 
   TlsTarget target() const { return {.address = kLoopback, .port = server->port()}; }
 };
@@ -88,8 +89,8 @@ TEST_CASE("the end of a connection passes through the relays") {
 
 TEST_CASE("another certificate is refused, and nothing is told to who has it") {
   const Behind behind;
-  const auto stranger =
-      *TlsRelay::Serve(behind.network, *ListenTcp(kLoopback, 0), {kLoopback, behind.store->port()});
+  const auto stranger = *TlsRelay::Serve(behind.network, *ListenTcp(kLoopback, 0),
+                                         {kLoopback, behind.store->port()}, std::make_shared<RelayedPeers>());
   const auto client =
       *TlsRelay::Call(behind.network, {kLoopback, stranger->port()}, behind.server->fingerprint());
   CHECK_FALSE(TcpStore::Connect(kLoopback, client->port(), "p/", kSoon).ok());
