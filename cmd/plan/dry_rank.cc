@@ -30,18 +30,24 @@ void CountParameters(const Model& model, DryRank& dry) {
   }
 }
 
-absl::Status Train(const Recipe& recipe, const std::vector<Batch>& microbatches, TrainStep& step) {
+// → memory at the highest peak of a step.
+absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& microbatches, Ledger& ledger,
+                                TrainStep& step) {
+  MemoryUse highest;
   int64_t tokens = 0;
   for (const Batch& batch : microbatches) tokens += batch.trained_tokens;
   for (int i = 1; i <= kSteps; ++i) {
+    ledger.ResetPeak();
     const absl::StatusOr<StepOutput> output = step.Run({.step = i,
                                                         .microbatches = microbatches,
                                                         .trained_tokens = tokens * *recipe.parallel.data,
                                                         .learning_rate = 1e-3f},
                                                        [] { return false; });
     FTUNE_RETURN_IF_ERROR(output.status());
+    if (ledger.peak().total() > highest.total()) highest = ledger.peak();
   }
-  return step.status();
+  FTUNE_RETURN_IF_ERROR(step.status());
+  return highest;
 }
 
 }  // namespace
@@ -75,6 +81,7 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   step_options.timeline = &timeline;
   TrainStep step(backend, Stream(), *loaded.model, *parts.optimizer, step_options, loaded.shards.get(),
                  parts.pipeline.get());
+  step.runner().set_timeline(&timeline);
   const std::vector<Batch> microbatches = FullMicrobatches(recipe);
   if (recipe.data.has_evaluation()) {
     const TimeScope time(&timeline, kStepLane, "evaluation");
@@ -82,10 +89,10 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
     step.runner().Evaluate(microbatches.front(), loss);
   }
   const WorkCounter before = backend.work();
-  FTUNE_RETURN_IF_ERROR(Train(recipe, microbatches, step));
+  FTUNE_ASSIGN_OR_RETURN(dry.step, Train(recipe, microbatches, backend.ledger(), step));
   dry.useful_flops = (backend.work().useful_flops - before.useful_flops) / kSteps;
   dry.recomputed_flops = (backend.work().recomputed_flops - before.recomputed_flops) / kSteps;
-  dry.peak = backend.ledger().peak();
+  dry.peak = moment.peak();
   dry.moment = moment.Describe();
   return dry;
 }

@@ -16,14 +16,17 @@ namespace ftune {
 
 struct DryRank {
   MemoryUse ready;     // with weights, gradients and optimizer, before the first step
-  MemoryUse peak;      // at the moment when the sum was highest
+  MemoryUse step;      // at the peak of a step: what a run's log says of it
+  MemoryUse peak;      // at the moment of all when the sum was highest
   std::string moment;  // "forward 0, head": what was done then
   // Of the parameters that are here, each whole; copies that other stages have too are counted there.
   int64_t parameters = 0, trainable = 0;
   // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
   double useful_flops = 0.0, recomputed_flops = 0.0;
 
-  bool SameMemory(const DryRank& other) const { return ready == other.ready && peak == other.peak; }
+  bool SameMemory(const DryRank& other) const {
+    return ready == other.ready && step == other.step && peak == other.peak;
+  }
 };
 
 // The model loaded, an evaluation where the recipe has data for one, and steps of full microbatches, all of

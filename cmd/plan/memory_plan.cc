@@ -79,6 +79,7 @@ nlohmann::ordered_json ToJson(const RolesOfMesh& mesh, int64_t capacity, bool fi
                      {"peak", role.dry.peak.total()},
                      {"moment", role.dry.moment},
                      {"ready", ToJson(role.dry.ready)},
+                     {"step", ToJson(role.dry.step)},
                      {"capacity", capacity},
                      {"fits", role.dry.peak.total() <= capacity}});
   }

@@ -5,8 +5,8 @@
 namespace ftune {
 
 void PeakMoment::Look() {
-  if (ledger_.peak().total() <= seen_) return;
-  seen_ = ledger_.peak().total();
+  if (ledger_.peak().total() <= peak_.total()) return;
+  peak_ = ledger_.peak();
   at_peak_ = open_;
 }
 

@@ -18,6 +18,7 @@ class PeakMoment final : public TimeListener {
   void OnBegin(int lane, std::string_view name, int64_t number) override;
   void OnEnd(int lane) override;
 
+  const MemoryUse& peak() const { return peak_; }  // so far, whatever peaks the ledger was told to forget
   // "backward 3, decoder 12"; what has no name is "between phases".
   std::string Describe() const;
 
@@ -25,7 +26,7 @@ class PeakMoment final : public TimeListener {
   void Look();
 
   const Ledger& ledger_;
-  int64_t seen_ = 0;               // the highest sum so far, bytes
+  MemoryUse peak_;
   std::vector<std::string> open_;  // what has begun and not ended, from the outermost
   std::vector<std::string> at_peak_;
 };

@@ -13,7 +13,7 @@
 namespace ftune {
 namespace {
 
-constexpr size_t kLargest = 1 << 20;  // bytes
+constexpr size_t kLargestSize = 1 << 20;  // bytes
 
 int LineAt(std::string_view text, size_t position) {
   return 1 + static_cast<int>(std::count(text.begin(), text.begin() + position, '\n'));
@@ -30,9 +30,9 @@ bool IsForbidden(int32_t c) { return (c < 0x20 && c != '\t' && c != '\n' && c !=
 }  // namespace
 
 absl::Status CheckRecipeText(std::string_view text, const std::string& file) {
-  if (text.size() > kLargest) {
+  if (text.size() > kLargestSize) {
     return UsageError({.file = file,
-                       .found = StrCat("more than ", kLargest, " bytes"),
+                       .found = StrCat("more than ", kLargestSize, " bytes"),
                        .expected = "a recipe",
                        .hint = "give the recipe's own file"});
   }
@@ -53,7 +53,7 @@ absl::Status CheckRecipeText(std::string_view text, const std::string& file) {
 
 absl::StatusOr<std::string> ReadRecipeText(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (file.ok()) return std::string(file->text().substr(0, kLargest + 1));
+  if (file.ok()) return std::string(file->text().substr(0, kLargestSize + 1));
   // A recipe that cannot be read is a wrong command line, not wrong data.
   std::optional<ErrorDetail> detail = DetailOf(file.status());
   return detail ? UsageError(*std::move(detail)) : file.status();

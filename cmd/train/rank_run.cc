@@ -41,7 +41,7 @@
 namespace ftune {
 namespace {
 
-constexpr int kMostRanksShown = 64;
+constexpr int kMostRanksInTable = 64;
 
 bool Leads(const RankStart& start) { return !start.environment || start.environment->rank == 0; }
 
@@ -222,7 +222,7 @@ void RankRun::DescribeMesh() {
   const MeshShape& shape = mesh_->shape();
   progress_.Say(StrCat("mesh: ", shape.ranks(), " ranks of ", *recipe().launch.threads,
                        *recipe().launch.threads == 1 ? " thread, " : " threads, ", shape.Describe()));
-  if (shape.ranks() <= kMostRanksShown) {
+  if (shape.ranks() <= kMostRanksInTable) {
     progress_.Say(shape.Table(static_cast<int>(*recipe().launch.ranks_per_host)));
   }
 }

@@ -28,7 +28,7 @@ namespace ftune {
 namespace {
 
 constexpr int64_t kLongToRead = int64_t{1} << 30;  // bytes
-constexpr char kInitKey[] = "model.init_from";
+constexpr char kInitFromKey[] = "model.init_from";
 constexpr std::string_view kHasInit = "+";  // before the adapter, between ranks
 constexpr int kMostThreads = 16;            // that read; a disk gains nothing from more
 
@@ -69,7 +69,7 @@ void ForgetDerived(LoadedRecipe& loaded, const std::vector<std::string>& derived
 bool BeganWithCheckpoint(const std::vector<SharedInput>& inputs, const std::string& from) {
   const std::string manifest = StrCat(from, "/", std::string(kManifestName));
   return std::any_of(inputs.begin(), inputs.end(), [&](const SharedInput& input) {
-    return input.key == kInitKey && input.place == manifest;
+    return input.key == kInitFromKey && input.place == manifest;
   });
 }
 
@@ -241,7 +241,7 @@ absl::Status FindInitInCheckpoint(const LoadedRecipe& loaded, const RunPaths& pa
   const bool gone =
       !Exists(*recipe.model.init_from) && !ParseHubPath(*recipe.model.init_from, RepoKind::kModel);
   if (point.init || !gone) return absl::OkStatus();
-  return InputIsGone(loaded, kInitKey, from,
+  return InputIsGone(loaded, kInitFromKey, from,
                      point.folder.empty() ? "the run has no checkpoint yet, and begins with that"
                      : of_checkpoint      ? "what the run does not train is in no checkpoint of it, but there"
                                           : "the run's tokenizer and configuration are from there");

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr char kOutput[] = "slurm-%j.out";
 constexpr char kFlag[] = "--slurm";
 
-fs::path Absolute(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+fs::path FullPath(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
 // The recipe, with sizes as the job's nodes will have them.
 absl::StatusOr<LoadedRecipe> LoadForJob(const TrainOptions& options) {
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> Submit(const fs::path& script) {
 absl::StatusOr<CommandResult> SubmitToSlurm(const TrainOptions& options, Verbosity verbosity) {
   FTUNE_ASSIGN_OR_RETURN(const LoadedRecipe loaded, LoadForJob(options));
   FTUNE_ASSIGN_OR_RETURN(const Recipe resolved, ResolvedForJob(loaded));
-  const RunPaths paths(Absolute(*resolved.output_dir));
+  const RunPaths paths(FullPath(*resolved.output_dir));
   const absl::StatusOr<std::string> script =
       BatchScript(JobOf(loaded.recipe, resolved, paths.folder, CommandOf(options, verbosity)));
   if (!script.ok()) return loaded.Placed(script.status());

@@ -6,6 +6,7 @@ job is submitted by `ftune train --slurm`, or srun starts each rank, where the n
     slurm_faults.py --ftune build/release/ftune --work FOLDER [--times 5] [--steps 600] [--seed N] [--table docs/faults.md] [FAULT …]
 """
 
+import contextlib
 import functools
 import os
 import shutil
@@ -263,7 +264,8 @@ def kill_named(name, node):
     """The processes of this name, of which each node has its own."""
     def fault(cluster, run, draw):
         for process in cluster.processes(node, name):
-            os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with one before it
+                os.kill(process.pid, signal.SIGKILL)
     return fault
 
 
