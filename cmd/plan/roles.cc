@@ -1,53 +1,61 @@
 #include "cmd/plan/roles.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/format/model_config.h"
+#include "engine/model/modules.h"
 #include "parallel/mesh.h"
 
 namespace ftune {
 namespace {
 
-constexpr int kMostOfData = 8;  // ranks of the data axis that are run; of more, one fewer and the last
+constexpr int kMostOfData = 8;  // ranks of the data axis that are run; of more, the first and the last
 
 std::vector<int> RanksToRun(int size) {
-  std::vector<int> ranks(std::min(size, kMostOfData));
+  if (size > kMostOfData) return {0, size - 1};
+  std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
-  ranks.back() = size - 1;
   return ranks;
 }
 
-// Ranks of one place on the pipeline and the tensor axis.
-struct Place {
-  int pipeline = 0, tensor = 0;
-
-  std::string Name(const MeshShape& shape) const {
-    std::vector<std::string> parts;
-    if (shape.pipeline > 1) parts.push_back(StrCat("pipeline ", pipeline));
-    if (shape.tensor > 1) parts.push_back(StrCat("tensor ", tensor));
-    return parts.empty() ? "each rank" : StrJoin(parts, ", ");
-  }
+// Ranks of the tensor axis whose slices are of the same sizes.
+struct TensorClass {
+  std::vector<int> ranks;
+  std::vector<int64_t> sizes;
 };
 
-// As MeshShape has it: tensor innermost, pipeline outermost.
-int RankAt(const MeshShape& shape, const Place& place, int data) {
-  return (place.pipeline * shape.data + data) * shape.context * shape.tensor + place.tensor;
+std::vector<TensorClass> ClassesOf(const ModelConfig& config, int tensor) {
+  std::vector<TensorClass> classes;
+  for (int rank = 0; rank < tensor; ++rank) {
+    std::vector<int64_t> sizes;
+    for (const ParameterShape& p : AdaptedModelParameters(config, {}, {rank, tensor})) {
+      for (const Dimension& dimension : p.dims) sizes.push_back(dimension.local_size());
+    }
+    const auto alike = std::find_if(classes.begin(), classes.end(),
+                                    [&](const TensorClass& known) { return known.sizes == sizes; });
+    if (alike != classes.end()) {
+      alike->ranks.push_back(rank);
+    } else {
+      classes.push_back({{rank}, std::move(sizes)});
+    }
+  }
+  return classes;
 }
 
-absl::StatusOr<RankRole> RoleAt(const Recipe& recipe, const ModelPlan& model,
-                                const std::optional<PipelinePlan>& stages, const Place& place) {
-  const MeshShape shape = ToMeshShape(recipe.parallel);
-  RankRole role = {.name = place.Name(shape), .rank = -1, .ranks = shape.data * shape.context};
-  for (const int data : RanksToRun(shape.data)) {
-    const int rank = RankAt(shape, place, data);
-    FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank));
-    if (role.rank >= 0 && dry.peak.total() <= role.dry.peak.total()) continue;
-    role.rank = rank;
-    role.dry = std::move(dry);
-  }
-  return role;
+// As MeshShape has it: tensor innermost, pipeline outermost.
+int RankAt(const MeshShape& shape, int pipeline, int data, int tensor) {
+  return (pipeline * shape.data + data) * shape.context * shape.tensor + tensor;
+}
+
+std::string NameOf(int pipeline, const TensorClass& tensor, const MeshShape& shape, bool only_class) {
+  std::vector<std::string> parts;
+  if (shape.pipeline > 1) parts.push_back(StrCat("pipeline ", pipeline));
+  if (!only_class) parts.push_back(StrCat("tensor ", StrJoin(tensor.ranks, " ")));
+  return parts.empty() ? "each rank" : StrJoin(parts, ", ");
 }
 
 }  // namespace
@@ -55,29 +63,28 @@ absl::StatusOr<RankRole> RoleAt(const Recipe& recipe, const ModelPlan& model,
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
                                       const std::optional<PipelinePlan>& stages) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
+  const std::vector<TensorClass> classes = ClassesOf(config, shape.tensor);
   RolesOfMesh mesh;
   for (int pipeline = 0; pipeline < shape.pipeline; ++pipeline) {
-    size_t first_of_stage = mesh.roles.size();
-    for (int tensor = 0; tensor < shape.tensor; ++tensor) {
-      FTUNE_ASSIGN_OR_RETURN(RankRole role, RoleAt(recipe, model, stages, {pipeline, tensor}));
-      if (tensor == 0) {
-        mesh.parameters += role.dry.parameters;
-        mesh.trainable += role.dry.trainable;
+    for (const TensorClass& tensor : classes) {
+      RankRole role = {.name = NameOf(pipeline, tensor, shape, classes.size() == 1),
+                       .rank = -1,
+                       .ranks = static_cast<int>(tensor.ranks.size()) * shape.data * shape.context};
+      for (const int data : RanksToRun(shape.data)) {
+        const int rank = RankAt(shape, pipeline, data, tensor.ranks.front());
+        FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank));
+        if (role.rank >= 0 && dry.peak.total() <= role.dry.peak.total()) continue;
+        role.rank = rank;
+        role.dry = std::move(dry);
       }
       mesh.useful_flops += role.dry.useful_flops * role.ranks;
       mesh.recomputed_flops += role.dry.recomputed_flops * role.ranks;
-      bool known = false;
-      for (size_t i = first_of_stage; i < mesh.roles.size() && !known; ++i) {
-        known = mesh.roles[i].dry.SameMemory(role.dry);
-        if (known) mesh.roles[i].ranks += role.ranks;
+      if (&tensor == &classes.front()) {
+        mesh.parameters += role.dry.parameters;
+        mesh.trainable += role.dry.trainable;
       }
-      if (!known) mesh.roles.push_back(std::move(role));
-    }
-    // Where the tensor axis makes no difference, it is not in the name.
-    if (mesh.roles.size() == first_of_stage + 1) {
-      MeshShape named = shape;
-      named.tensor = 1;
-      mesh.roles.back().name = Place{pipeline, 0}.Name(named);
+      mesh.roles.push_back(std::move(role));
     }
   }
   return mesh;

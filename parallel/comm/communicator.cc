@@ -100,9 +100,8 @@ absl::Status Communicator::Run(Call call) {
 
 Pending Communicator::Start(Call call) {
   Number(call);
-  if (size_ == 1) {
-    // Nothing to wait for; an error stays in the transport.
-    RunNow(call, true).IgnoreError();
+  if (size_ == 1 || transport_->returns_at_once()) {
+    RunNow(call, true).IgnoreError();  // it stays in the transport
     return {};
   }
   if (!queue_) {

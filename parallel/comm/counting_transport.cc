@@ -28,6 +28,7 @@ class CountingTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  bool returns_at_once() const override { return true; }
 
   absl::Status Run(const Call& call) override {
     FTUNE_RETURN_IF_ERROR(status());

@@ -11,6 +11,7 @@ class SingleTransport final : public Transport {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  bool returns_at_once() const override { return true; }
   absl::Status Run(const Call& call) override;
   absl::StatusOr<SharedBytes> Allocate(int64_t bytes) override;
   absl::StatusOr<std::unique_ptr<Transport>> Split(const std::vector<int>& members) override;

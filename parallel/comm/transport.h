@@ -25,6 +25,8 @@ class Transport {
 
   virtual int rank() const = 0;  // in the group
   virtual int size() const = 0;
+  // Run never waits for others: nothing is gained by a thread for it.
+  virtual bool returns_at_once() const { return false; }
 
   // Returns when this rank may use its buffers again. An error where the ranks do not make the same call (it
   // names two of them and what each called), where one of them is gone, where the time-out passed (an error
