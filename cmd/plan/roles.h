@@ -1,5 +1,5 @@
-// The kinds of ranks that a mesh has: stages of the pipeline, and of each those of the tensor axis that need
-// the same memory.
+// The kinds of ranks that a mesh has: stages of the pipeline, and of each those of the tensor axis whose
+// slices are of the same sizes.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct RolesOfMesh {
 };
 
 // Runs the ranks dry that can need most: of the data axis, whose shares differ by some elements (ZeRO), all,
-// or the first ones and the last of a large one.
+// or of more than eight the first and the last.
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
                                       const std::optional<PipelinePlan>& stages);
 

@@ -107,15 +107,16 @@ def test_ledger(case):
 
 
 def test_pipelines(case):
-    """All but activations to the byte, and of these all but what is on its way."""
+    """All but activations to the byte, and of these all but what is on its way, to and from the stages before and behind."""
     recipe = write_recipe(case, "smollm2")
-    boundary = 64 * json.loads((case.folder / "smollm2" / "config.json").read_text())["hidden_size"] * 4  # bytes, of a microbatch
+    hidden_size = json.loads((case.folder / "smollm2" / "config.json").read_text())["hidden_size"]
+    boundary = -(-64 * hidden_size * 4 // 4096) * 4096  # bytes of a microbatch between two stages, in whole pages
     for name, words in PIPELINES.items():
         plan = planned(case, recipe, *words)
         _, peak = trained(case, recipe, *words)
         most = max((role["step"] for role in plan["roles"]), key=total)
         on_its_way = peak["activations"] - most["activations"]
-        assert 0 <= on_its_way <= 2 * boundary, (name, most, peak)
+        assert 0 <= on_its_way <= 4 * boundary, (name, most, peak)
         for category in ("weights", "gradients", "optimizer", "communication"):
             assert most[category] == peak[category], (name, category, most, peak)
 
