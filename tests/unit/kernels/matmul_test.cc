@@ -28,8 +28,9 @@ double Magnitude(const MatMulArgs& args) {
 
 // What the roundings of a sum of `k` products, one after another, may come to, in epsilons of its Magnitude:
 // partial sum i is of size sqrt(i / k) and rounded by sqrt(1/12) epsilon of it, so that all are sqrt(k / 24);
-// four times that, as there are some ten thousand sums in a product.
-double BoundOfSums(int64_t k) { return 4 + 4 * std::sqrt(static_cast<double>(k) / 24); }
+// four times that, and four for alpha, beta and the result. Long sums are cut into several, and stay
+// below 10.
+double BoundOfSums(int64_t k) { return std::min(10.0, 4 + 4 * std::sqrt(static_cast<double>(k) / 24)); }
 
 struct Shape {
   int64_t m, n, k;
