@@ -19,7 +19,9 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
-#include "cmd/plan/memory_plan.h"
+#include "cmd/plan/make_plan.h"
+#include "cmd/plan/plan_json.h"
+#include "cmd/plan/plan_text.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -167,12 +169,20 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   return result;
 }
 
+absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model) {
+  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model));
+  CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
+  if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
+  result.json["exit"] = result.exit;
+  return result;
+}
+
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   absl::StatusOr<CommandResult> result =
-      options.schedule.empty() ? PlanMemory(loaded, model) : PlanSchedule(options, loaded, model);
+      options.schedule.empty() ? PlanRanks(loaded, model) : PlanSchedule(options, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cmd/report/progress.h"
+#include "cmd/report/table.h"
 
 namespace ftune {
 namespace {
@@ -97,27 +98,6 @@ std::string RanksText(const std::vector<int>& ranks) {
   return ranks.size() == 1 ? StrCat(ranks.front()) : StrCat(ranks.front(), "-", ranks.back());
 }
 
-using Row = std::vector<std::string>;
-
-// Columns as wide as what is in them; the last column is not filled up.
-std::string Table(const std::vector<Row>& rows) {
-  std::string text;
-  std::vector<size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    StrAppend(text, line, "\n");
-  }
-  return text;
-}
-
 std::string Seconds(double seconds) { return absl::StrFormat("%.3g", seconds); }
 
 // What a rank is at: "backward 3", "forward, waits in all_reduce(…) #17".
@@ -135,7 +115,7 @@ std::string DoingText(const Pulse& pulse) {
 std::string RankTable(const std::vector<RankStatus>& ranks) {
   const bool pulses =
       std::any_of(ranks.begin(), ranks.end(), [](const RankStatus& rank) { return rank.pulse.has_value(); });
-  std::vector<Row> rows = {{"rank", "host", "pid", "state"}};
+  std::vector<TableRow> rows = {{"rank", "host", "pid", "state"}};
   if (pulses) {
     for (const char* name : {"step", "step s", "compute", "wait", "data", "memory", "doing"}) {
       rows.front().emplace_back(name);
@@ -143,20 +123,20 @@ std::string RankTable(const std::vector<RankStatus>& ranks) {
   }
   for (const RankStatus& rank : ranks) {
     if (std::ssize(rows) > kMostRanksShown) break;
-    Row row = {StrCat(rank.rank), rank.host, rank.pid > 0 ? StrCat(rank.pid) : "-",
-               std::string(Name(rank.state))};
+    TableRow row = {StrCat(rank.rank), rank.host, rank.pid > 0 ? StrCat(rank.pid) : "-",
+                    std::string(Name(rank.state))};
     if (pulses) {
       const Pulse pulse = rank.pulse.value_or(Pulse{});
       for (std::string& cell :
-           Row{StrCat(pulse.step), Seconds(pulse.step_seconds), Seconds(pulse.compute_seconds),
-               Seconds(pulse.wait_seconds), Seconds(pulse.data_wait_seconds),
-               HumanBytes(pulse.resident_bytes), DoingText(pulse)}) {
+           TableRow{StrCat(pulse.step), Seconds(pulse.step_seconds), Seconds(pulse.compute_seconds),
+                    Seconds(pulse.wait_seconds), Seconds(pulse.data_wait_seconds),
+                    HumanBytes(pulse.resident_bytes), DoingText(pulse)}) {
         row.push_back(std::move(cell));
       }
     }
     rows.push_back(std::move(row));
   }
-  std::string text = Table(rows);
+  std::string text = TableText(rows, CellsTo::kLeft);
   if (std::ssize(ranks) > kMostRanksShown) {
     StrAppend(text, "… and ", ranks.size() - kMostRanksShown, " more: --json has them all\n");
   }
@@ -164,9 +144,9 @@ std::string RankTable(const std::vector<RankStatus>& ranks) {
 }
 
 std::string HostTable(const std::vector<HostStatus>& hosts) {
-  std::vector<Row> rows = {{"host", "ranks", "state"}};
+  std::vector<TableRow> rows = {{"host", "ranks", "state"}};
   for (const HostStatus& host : hosts) rows.push_back({host.name, RanksText(host.ranks), host.state});
-  return Table(rows);
+  return TableText(rows, CellsTo::kLeft);
 }
 
 }  // namespace

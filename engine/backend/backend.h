@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 
 #include "base/stream.h"
+#include "engine/backend/op_work.h"
 #include "engine/backend/ops.h"
 #include "engine/backend/workspace.h"
 #include "engine/tensor/ledger.h"
@@ -30,13 +32,15 @@ class Backend {
 
   Ledger& ledger() { return ledger_; }
   const WorkCounter& work() const { return work_; }
+  // Who hears of all ops; null: nobody. Outlives them.
+  void set_op_listener(OpListener* listener) { op_listener_ = listener; }
   // False on meta: tensors have no bytes and results must not be looked at.
   virtual bool computes() const = 0;
 
   // Memory. Uninitialised.
   Tensor Allocate(DType dtype, int64_t rows, int64_t cols, Category category);
   Tensor Allocate(int64_t rows, int64_t cols, Category category) {
-    return Allocate(DType::kF32, rows, cols, category);
+    return Allocate(category == Category::kActivations ? activations_ : DType::kF32, rows, cols, category);
   }
   // `bytes` of memory from elsewhere, which it keeps, as [1, bytes] u8. On meta `data` is null.
   Tensor Adopt(std::shared_ptr<std::byte> data, int64_t bytes, Category category);
@@ -165,7 +169,9 @@ class Backend {
   void Muon(Stream stream, const MuonArgs& args);
 
  protected:
-  explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes) : sizes_(std::move(sizes)) {}
+  // `activations`: their type on the device.
+  explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes, DType activations = DType::kF32)
+      : sizes_(std::move(sizes)), activations_(activations) {}
   const WorkspaceSizes& sizes() const { return *sizes_; }
 
   virtual std::shared_ptr<Storage> DoAllocate(int64_t bytes, Category category) = 0;
@@ -237,12 +243,23 @@ class Backend {
   // Scratch of at least `bytes`, valid until the next call; kept and grown as needed.
   Tensor Scratch(int64_t bytes);
   void Count(double flops);
+  // Tells the listener of an op on these tensors, of which some may be undefined.
+  void Tell(OpClass op, std::span<const Tensor* const> tensors, double flops = 0.0, DType dtype = DType::kF32,
+            int64_t smallest = 0);
+  void Tell(OpClass op, std::initializer_list<const Tensor*> tensors, double flops = 0.0,
+            DType dtype = DType::kF32, int64_t smallest = 0) {
+    Tell(op, std::span(tensors.begin(), tensors.size()), flops, dtype, smallest);
+  }
+  void TellProduct(const MatMulArgs& args, double flops);
+  void TellUpdate(const UpdateArgs& update, std::initializer_list<const Tensor*> states);
 
   std::unique_ptr<const WorkspaceSizes> sizes_;
+  DType activations_;
   Ledger ledger_;  // before the storages that report to it
   Tensor scratch_;
   WorkCounter work_;
   bool recomputing_ = false;
+  OpListener* op_listener_ = nullptr;
 };
 
 // Work done while one lives is counted as recomputation.

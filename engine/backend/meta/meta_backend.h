@@ -10,7 +10,8 @@ namespace ftune {
 
 class MetaBackend final : public Backend {
  public:
-  explicit MetaBackend(std::unique_ptr<const WorkspaceSizes> sizes) : Backend(std::move(sizes)) {}
+  explicit MetaBackend(std::unique_ptr<const WorkspaceSizes> sizes, DType activations = DType::kF32)
+      : Backend(std::move(sizes), activations) {}
 
   bool computes() const override { return false; }
   void Synchronize(Stream) override {}

@@ -1,0 +1,15 @@
+// Runs the ranks of a recipe dry.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "cmd/plan/plan_result.h"
+#include "cmd/recipe/load.h"
+#include "cmd/run_options.h"
+
+namespace ftune {
+
+// Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of
+// the recipe's mesh.
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model);
+
+}  // namespace ftune

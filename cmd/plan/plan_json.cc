@@ -1,0 +1,29 @@
+#include "cmd/plan/plan_json.h"
+
+#include <utility>
+
+#include "cmd/report/run_log.h"
+
+namespace ftune {
+
+nlohmann::ordered_json PlanJson(const PlanResult& plan) {
+  nlohmann::ordered_json roles = nlohmann::ordered_json::array();
+  for (const RankRole& role : plan.mesh.roles) {
+    roles.push_back({{"role", role.name},
+                     {"ranks", role.ranks},
+                     {"memory", ToJson(role.dry.peak)},
+                     {"peak", role.dry.peak.total()},
+                     {"moment", role.dry.moment},
+                     {"ready", ToJson(role.dry.ready)},
+                     {"step", ToJson(role.dry.step)},
+                     {"capacity", plan.capacity},
+                     {"fits", plan.Fits(role)}});
+  }
+  return {{"roles", std::move(roles)},
+          {"fits", plan.fits()},
+          {"parameters", plan.mesh.parameters},
+          {"trainable_parameters", plan.mesh.trainable},
+          {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+}
+
+}  // namespace ftune
