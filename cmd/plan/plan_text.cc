@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
 #include "cmd/report/table.h"
 
@@ -48,8 +49,9 @@ std::string MemoryTable(const PlanResult& plan) {
 }  // namespace
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(Head(plan), "\n", MemoryTable(plan), "each rank has ", HumanBytes(plan.capacity),
-                " of this host's memory: the recipe ", plan.fits() ? "fits" : "does not fit", "\n");
+  return StrCat(Head(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
+                HumanBytes(plan.capacity), " of this host's memory: the recipe ",
+                plan.fits() ? "fits" : "does not fit", "\n");
 }
 
 }  // namespace ftune
