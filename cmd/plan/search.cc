@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -19,37 +20,29 @@ namespace {
 class FamilySearch {
  public:
   FamilySearch(const LoadedRecipe& loaded, const ModelPlan& model, const Target& target,
-               const SearchFamily& family)
-      : loaded_(loaded), model_(model), target_(target), family_(family) {
+               const SearchFamily& family, Offload offload)
+      : loaded_(loaded), model_(model), target_(target), family_(family), offload_(offload) {
     target_.hosts = family.base.hosts;
   }
 
   std::vector<SearchPlan> Run() {
-    for (const Offload offload : {Offload::kNone, Offload::kOptimizer}) {
-      TryAll(offload);
-      // Who has room for it keeps the optimizer's states in memory.
-      if (std::any_of(plans_.begin(), plans_.end(), [](const SearchPlan& p) { return p.why_not.empty(); })) break;
+    for (const int64_t zero : family_.zero_stages) {
+      // Sharding further costs time: not where there is room for all that might be had instead.
+      if (TryStage(zero)) break;
     }
     return std::move(plans_);
   }
 
  private:
-  void TryAll(Offload offload) {
-    for (const int64_t zero : family_.zero_stages) {
-      // Sharding further costs time: not where there is room for what a microbatch of the least size needs.
-      if (TryStage(zero, offload)) return;
-    }
-  }
-
   // Whether all microbatches fit without recomputation.
-  bool TryStage(int64_t zero, Offload offload) {
+  bool TryStage(int64_t zero) {
     bool whole = true;
     for (const int64_t packs : family_.micro_batches) {
       bool fits = false;
       for (const ActivationCheckpointing& policy : CheckpointingPolicies()) {
         SearchChoice choice = family_.base;
         choice.zero = zero;
-        choice.offload = offload;
+        choice.offload = offload_;
         choice.micro_batch = packs;
         choice.checkpointing = policy;
         const std::optional<Outcome> outcome = Try(choice);
@@ -78,9 +71,7 @@ class FamilySearch {
     LoadedRecipe recipe =
         WithChoice(std::move(given), choice, ranks, *loaded_.recipe.train.global_batch_size);
     SearchPlan found = {.choice = choice, .ranks = ranks};
-    absl::Status status = ResolveFor(recipe, target_);
-    absl::StatusOr<PlanResult> plan = status;
-    if (status.ok()) plan = MakePlan(recipe, model_, target_, PlanDepth::kShort);
+    const absl::StatusOr<PlanResult> plan = Plan(recipe);
     if (!plan.ok()) {
       found.why_not = FirstLineOf(plan.status());
       plans_.push_back(std::move(found));
@@ -97,6 +88,11 @@ class FamilySearch {
     return Outcome{plan->fits(), most.dry.ready.total() > plan->capacity};
   }
 
+  absl::StatusOr<PlanResult> Plan(LoadedRecipe& recipe) const {
+    FTUNE_RETURN_IF_ERROR(ResolveFor(recipe, target_));
+    return MakePlan(recipe, model_, target_, PlanDepth::kShort);
+  }
+
   static std::string FirstLineOf(const absl::Status& status) {
     const std::string text(status.message());
     return text.substr(0, text.find('\n'));
@@ -106,6 +102,7 @@ class FamilySearch {
   const ModelPlan& model_;
   Target target_;
   const SearchFamily& family_;
+  Offload offload_;
   std::vector<SearchPlan> plans_;
 };
 
@@ -128,18 +125,13 @@ void Sort(std::vector<SearchPlan> plans, SearchResult& result) {
   if (!fits && closest) result.others.push_back(*std::move(closest));
 }
 
-}  // namespace
-
-absl::StatusOr<SearchResult> SearchPlans(const LoadedRecipe& loaded, const ModelPlan& model,
-                                         const Target& target, int max_hosts) {
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
-  const std::vector<SearchFamily> families = SearchFamilies(loaded.recipe, config, target, max_hosts);
+// Of all families, on all cores.
+SearchResult SearchAll(const std::vector<SearchFamily>& families,
+                       const std::function<std::vector<SearchPlan>(const SearchFamily&)>& search) {
   std::vector<std::vector<SearchPlan>> found(families.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < families.size(); i = next++) {
-      found[i] = FamilySearch(loaded, model, target, families[i]).Run();
-    }
+    for (size_t i = next++; i < families.size(); i = next++) found[i] = search(families[i]);
   };
   {
     std::vector<std::jthread> others;
@@ -151,10 +143,30 @@ absl::StatusOr<SearchResult> SearchPlans(const LoadedRecipe& loaded, const Model
     result.planned += static_cast<int>(plans.size());
     Sort(std::move(plans), result);
   }
-  std::stable_sort(result.fitting.begin(), result.fitting.end(),
-                   [](const SearchPlan& a, const SearchPlan& b) { return a.tokens_per_second > b.tokens_per_second; });
+  std::stable_sort(
+      result.fitting.begin(), result.fitting.end(),
+      [](const SearchPlan& a, const SearchPlan& b) { return a.tokens_per_second > b.tokens_per_second; });
   std::stable_sort(result.others.begin(), result.others.end(), LacksLess);
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<SearchResult> SearchPlans(const LoadedRecipe& loaded, const ModelPlan& model,
+                                         const Target& target, int max_hosts) {
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
+  const std::vector<SearchFamily> families = SearchFamilies(loaded.recipe, config, target, max_hosts);
+  const auto search = [&](Offload offload) {
+    return SearchAll(families, [&, offload](const SearchFamily& family) {
+      return FamilySearch(loaded, model, target, family, offload).Run();
+    });
+  };
+  SearchResult in_memory = search(Offload::kNone);
+  // Where there is room for them, the optimizer's states stay in memory.
+  if (!in_memory.fitting.empty()) return in_memory;
+  SearchResult on_disk = search(Offload::kOptimizer);
+  on_disk.planned += in_memory.planned;
+  return on_disk;
 }
 
 }  // namespace ftune
