@@ -19,38 +19,37 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
+#include "cmd/plan/explain.h"
 #include "cmd/plan/make_plan.h"
+#include "cmd/plan/page/html_page.h"
 #include "cmd/plan/plan_json.h"
 #include "cmd/plan/plan_text.h"
+#include "cmd/plan/plan_trace.h"
+#include "cmd/plan/timed_schedule.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
 #include "engine/format/model_config.h"
-#include "parallel/schedule/check.h"
 #include "parallel/schedule/csv.h"
-#include "parallel/schedule/drop_backward.h"
 #include "parallel/schedule/picture.h"
-#include "parallel/schedule/repeat_steps.h"
-#include "parallel/schedule/simulate.h"
 
 namespace ftune {
 namespace {
 
 constexpr char kScheduleFlag[] = "--schedule";
+constexpr char kExplainFlag[] = "--explain";
+constexpr char kTraceFlag[] = "--trace";
+constexpr char kHtmlFlag[] = "--html";
 
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
-  std::string schedule;  // the file to write
-};
+  std::string schedule;  // the file to write; so are the others
+  bool explain = false;
+  std::string trace;
+  std::string html;
 
-struct TimedSchedule {
-  Schedule schedule;
-  Simulation simulation;
-  ScheduleFacts facts;
-  // From the end of a step to that of the next where ranks go on without waiting for each other; none where
-  // the schedule gains nothing by it.
-  std::optional<double> ahead;
+  bool traced() const { return explain || !trace.empty() || !html.empty(); }
 };
 
 struct PictureFormat {
@@ -74,25 +73,6 @@ absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
                      .found = StrCat("'", options.schedule, "'"),
                      .expected = "a file named *.svg (a picture), *.csv (to be edited and trained with), or "
                                  "*.txt"});
-}
-
-absl::StatusOr<TimedSchedule> Time(const PipelinePlan& plan) {
-  TimedSchedule timed;
-  FTUNE_ASSIGN_OR_RETURN(timed.schedule, plan.source.Make(plan.shape.ranks, plan.microbatches));
-  timed.schedule = DropBackward(std::move(timed.schedule), plan.first_backward);
-  FTUNE_ASSIGN_OR_RETURN(timed.facts, CheckSchedule(timed.schedule, plan.first_backward));
-  FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, plan.source.costs));
-  if (plan.source.given || plan.shape.ranks == 1 || !GainsWithoutBarrier(plan.source.kind)) return timed;
-  const auto of_steps = [&](int steps) -> absl::StatusOr<double> {
-    FTUNE_ASSIGN_OR_RETURN(const Simulation simulation,
-                           SimulateSchedule(RepeatSteps(timed.schedule, steps), plan.source.costs));
-    return simulation.makespan;
-  };
-  constexpr int kMany = 5;  // by then all steps are alike
-  FTUNE_ASSIGN_OR_RETURN(const double many, of_steps(kMany));
-  FTUNE_ASSIGN_OR_RETURN(const double fewer, of_steps(kMany - 1));
-  timed.ahead = many - fewer;
-  return timed;
 }
 
 nlohmann::ordered_json ToJson(const PipelinePlan& plan, const TimedSchedule& timed,
@@ -160,7 +140,7 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   const Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(plan));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, TimeSchedule(plan));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
   CommandResult result{.json = ToJson(plan, timed, recipe.parallel.schedule)};
   result.json["file"] = options.schedule;
@@ -169,10 +149,44 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   return result;
 }
 
-absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model) {
-  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model));
+void AddExplanation(const PlanResult& plan, CommandResult& result) {
+  for (size_t i = 0; i < plan.mesh.roles.size(); ++i) {
+    const RankRole& role = plan.mesh.roles[i];
+    result.json["roles"][i]["explain"] = ExplainJson(role);
+    StrAppend(result.text, "\n", ExplainText(role));
+  }
+}
+
+// The pipeline's, an SVG element; empty where there is none.
+absl::StatusOr<std::string> ScheduleFigure(const Recipe& recipe, const ModelPlan& model) {
+  if (*recipe.parallel.pipeline == 1) return "";
+  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
+  FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, TimeSchedule(plan));
+  return ScheduleSvg(timed.schedule, timed.simulation, "", SvgPlace::kPage);
+}
+
+absl::Status WriteTo(const std::string& path, std::string_view flag, std::string_view text,
+                     CommandResult& result) {
+  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(path, text));
+  result.json[std::string(flag.substr(2))] = path;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandResult> PlanRanks(const Options& options, LoadedRecipe& loaded,
+                                        const ModelPlan& model) {
+  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model, options.traced()));
   CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
   if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
+  if (options.explain) AddExplanation(plan, result);
+  if (!options.trace.empty()) {
+    FTUNE_RETURN_IF_ERROR(WriteTo(options.trace, kTraceFlag, PlanTrace(plan).dump(), result));
+  }
+  if (!options.html.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(const std::string schedule, ScheduleFigure(loaded.recipe, model));
+    FTUNE_RETURN_IF_ERROR(WriteTo(options.html, kHtmlFlag,
+                                  PlanPage(plan, StrCat("Plan of ", options.recipe), schedule), result));
+  }
   result.json["exit"] = result.exit;
   return result;
 }
@@ -182,7 +196,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   absl::StatusOr<CommandResult> result =
-      options.schedule.empty() ? PlanRanks(loaded, model) : PlanSchedule(options, loaded, model);
+      options.schedule.empty() ? PlanRanks(options, loaded, model) : PlanSchedule(options, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }
@@ -195,10 +209,19 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
       "plan", "Says what memory each rank will need; draws what the ranks of a pipeline do in a step");
   command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
-  command->add_option(
+  CLI::Option* const explain = command->add_flag(kExplainFlag, options->explain,
+                                                 "Lists the largest tensors that are alive at the peak");
+  CLI::Option* const trace =
+      command->add_option(kTraceFlag, options->trace,
+                          "Where to write what a rank of each role does in a step, and its memory "
+                          "meanwhile, for Chrome's trace viewer or Perfetto");
+  CLI::Option* const html = command->add_option(
+      kHtmlFlag, options->html, "Where to write a page with the memory of each role over a step");
+  CLI::Option* const schedule = command->add_option(
       kScheduleFlag, options->schedule,
       "Where to write the schedule: *.svg (a picture), *.csv (to be edited and trained with) or "
       "*.txt");
+  schedule->excludes(explain)->excludes(trace)->excludes(html);
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

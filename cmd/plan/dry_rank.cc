@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "cmd/plan/dry_batches.h"
+#include "cmd/plan/memory_track.h"
 #include "cmd/plan/peak_moment.h"
+#include "cmd/plan/tensor_names.h"
 #include "cmd/train/rank_parts.h"
 #include "engine/backend/cpu/cpu_workspace.h"
 #include "engine/backend/meta/meta_backend.h"
@@ -30,14 +32,15 @@ void CountParameters(const Model& model, DryRank& dry) {
   }
 }
 
-// → memory at the highest peak of a step.
+// → memory at the highest peak of a step. `track` may be null.
 absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& microbatches, Ledger& ledger,
-                                TrainStep& step) {
+                                MemoryTrack* track, TrainStep& step) {
   MemoryUse highest;
   int64_t tokens = 0;
   for (const Batch& batch : microbatches) tokens += batch.trained_tokens;
   for (int i = 1; i <= kSteps; ++i) {
     ledger.ResetPeak();
+    if (track != nullptr) track->BeginStep();
     const absl::StatusOr<StepOutput> output = step.Run({.step = i,
                                                         .microbatches = microbatches,
                                                         .trained_tokens = tokens * *recipe.parallel.data,
@@ -53,7 +56,7 @@ absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& 
 }  // namespace
 
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, int rank) {
+                               const std::optional<PipelinePlan>& stages, int rank, bool traced) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
   FTUNE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Mesh> mesh,
@@ -62,6 +65,11 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   PeakMoment moment(backend.ledger());
   Timeline timeline;
   timeline.set_listener(&moment);
+  std::optional<MemoryTrack> track;
+  if (traced) {
+    track.emplace(backend.ledger(), moment,
+                  [&] { return static_cast<double>(backend.ledger().allocations()); });
+  }
 
   DryRank dry;
   LoadModelOptions options = model.options;
@@ -72,10 +80,14 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   {
     const TimeScope time(&timeline, kStepLane, "load the model");
     FTUNE_ASSIGN_OR_RETURN(loaded, LoadModel(backend, Stream(), model.model_path, options));
+  }
+  {
+    const TimeScope time(&timeline, kStepLane, "set up training");
     FTUNE_ASSIGN_OR_RETURN(parts, MakeRankParts(recipe, backend, *mesh, stages, *recipe.output_dir, loaded));
   }
   dry.ready = backend.ledger().current();
   CountParameters(*loaded.model, dry);
+  if (track) FTUNE_RETURN_IF_ERROR(NameTensors(*loaded.model, *parts.optimizer, *track));
 
   TrainStep::Options step_options = ToTrainerOptions(recipe, {}).step;
   step_options.timeline = &timeline;
@@ -89,11 +101,13 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
     step.runner().Evaluate(microbatches.front(), loss);
   }
   const WorkCounter before = backend.work();
-  FTUNE_ASSIGN_OR_RETURN(dry.step, Train(recipe, microbatches, backend.ledger(), step));
+  FTUNE_ASSIGN_OR_RETURN(dry.step,
+                         Train(recipe, microbatches, backend.ledger(), track ? &*track : nullptr, step));
   dry.useful_flops = (backend.work().useful_flops - before.useful_flops) / kSteps;
   dry.recomputed_flops = (backend.work().recomputed_flops - before.recomputed_flops) / kSteps;
   dry.peak = moment.peak();
   dry.moment = moment.Describe();
+  if (track) dry.trace = {.memory = track->TakeSamples(), .at_peak = track->AtPeak()};
   return dry;
 }
 

@@ -15,12 +15,14 @@ struct MemorySample {
   MemoryUse use;         // from then on
 };
 
-// Allocations of one size and category that were made at one moment.
+// Allocations of one size and category that were made at one moment, or at several of the same kind.
 struct LiveTensors {
   Category category = Category::kWeights;
   int64_t bytes = 0;  // of each
   int64_t count = 0;
   std::string made_in;  // as PeakMoment describes a moment
+
+  int64_t total() const { return bytes * count; }
 };
 
 struct DryTrace {

@@ -9,7 +9,7 @@
 namespace ftune {
 
 // Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of
-// the recipe's mesh.
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model);
+// the recipe's mesh. `traced`: with the trace of each role.
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model, bool traced);
 
 }  // namespace ftune
