@@ -53,7 +53,7 @@ void MemoryTrack::OnFreed(int64_t number) {
 void MemoryTrack::Name(int64_t number, OpenScopes what) { alive_.at(number).made_in = std::move(what); }
 
 void MemoryTrack::BeginStep() {
-  samples_.Take();
+  samples_ = MemorySamples();
   step_begin_ = now_();
   Sample();
 }
