@@ -52,6 +52,11 @@ struct Options {
   bool traced() const { return explain || !trace.empty() || !html.empty(); }
 };
 
+// In the units of the modelled costs.
+absl::StatusOr<TimedSchedule> ModelledSchedule(const PipelinePlan& plan) {
+  return TimeSchedule(plan, plan.source.costs, {.latency = plan.source.costs.transfer});
+}
+
 struct PictureFormat {
   std::string_view extension;
   std::string (*make)(const TimedSchedule& timed);
@@ -140,7 +145,7 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   const Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, TimeSchedule(plan));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, ModelledSchedule(plan));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
   CommandResult result{.json = ToJson(plan, timed, recipe.parallel.schedule)};
   result.json["file"] = options.schedule;
@@ -158,11 +163,13 @@ void AddExplanation(const PlanResult& plan, CommandResult& result) {
 }
 
 // The pipeline's, an SVG element; empty where there is none.
-absl::StatusOr<std::string> ScheduleFigure(const Recipe& recipe, const ModelPlan& model) {
+absl::StatusOr<std::string> ScheduleFigure(const Recipe& recipe, const ModelPlan& model,
+                                           const std::optional<StepTime>& time) {
   if (*recipe.parallel.pipeline == 1) return "";
+  if (time) return ScheduleSvg(time->schedule->schedule, time->schedule->simulation, "s", SvgPlace::kPage);
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, TimeSchedule(plan));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, ModelledSchedule(plan));
   return ScheduleSvg(timed.schedule, timed.simulation, "", SvgPlace::kPage);
 }
 
@@ -183,7 +190,7 @@ absl::StatusOr<CommandResult> PlanRanks(const Options& options, LoadedRecipe& lo
     FTUNE_RETURN_IF_ERROR(WriteTo(options.trace, kTraceFlag, PlanTrace(plan).dump(), result));
   }
   if (!options.html.empty()) {
-    FTUNE_ASSIGN_OR_RETURN(const std::string schedule, ScheduleFigure(loaded.recipe, model));
+    FTUNE_ASSIGN_OR_RETURN(const std::string schedule, ScheduleFigure(loaded.recipe, model, plan.time));
     FTUNE_RETURN_IF_ERROR(WriteTo(options.html, kHtmlFlag,
                                   PlanPage(plan, StrCat("Plan of ", options.recipe), schedule), result));
   }

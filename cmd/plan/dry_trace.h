@@ -26,6 +26,7 @@ struct LiveTensors {
 };
 
 struct DryTrace {
+  bool timed = false;                // else the device is not known: a microsecond stands for an allocation
   std::vector<TimeSpan> spans;       // lanes as kTimeLanes has them; seconds from the begin of the step
   std::vector<MemorySample> memory;  // in order of time
   std::vector<LiveTensors> at_peak;  // alive at the highest peak, the largest in all first

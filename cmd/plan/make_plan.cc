@@ -27,7 +27,8 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
                      .pack_tokens = recipe.data.sequence_len,
                      .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
                      .capacity = HostMemory() / *recipe.launch.ranks_per_host};
-  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages, traced));
+  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages, {.trace = traced}));
+  FTUNE_ASSIGN_OR_RETURN(plan.time, TimeStep(recipe, plan.mesh, stages));
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cmd/plan/time_text.h"
 #include "cmd/report/run_log.h"
 
 namespace ftune {
@@ -19,11 +20,13 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                      {"capacity", plan.capacity},
                      {"fits", plan.Fits(role)}});
   }
-  return {{"roles", std::move(roles)},
-          {"fits", plan.fits()},
-          {"parameters", plan.mesh.parameters},
-          {"trainable_parameters", plan.mesh.trainable},
-          {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+  nlohmann::ordered_json json = {{"roles", std::move(roles)},
+                                 {"fits", plan.fits()},
+                                 {"parameters", plan.mesh.parameters},
+                                 {"trainable_parameters", plan.mesh.trainable},
+                                 {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+  AddTime(plan, json);
+  return json;
 }
 
 }  // namespace ftune

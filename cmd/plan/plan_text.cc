@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
 
 namespace ftune {
@@ -54,8 +55,8 @@ std::string VerdictText(const PlanResult& plan) {
 }
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(FactsText(plan), "\n", TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan),
-                VerdictText(plan));
+  return StrCat(FactsText(plan), TimeText(plan), "\n", TableText(MemoryRows(plan), CellsTo::kRight),
+                MomentsText(plan), VerdictText(plan));
 }
 
 }  // namespace ftune

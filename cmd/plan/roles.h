@@ -27,8 +27,8 @@ struct RolesOfMesh {
 };
 
 // Runs the ranks dry that can need most: of the data axis, whose shares differ by some elements (ZeRO), all,
-// or of more than eight the first and the last. `traced` as RunDry has it.
+// or of more than eight the first and the last.
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
-                                      const std::optional<PipelinePlan>& stages, bool traced);
+                                      const std::optional<PipelinePlan>& stages, const DryOptions& options);
 
 }  // namespace ftune

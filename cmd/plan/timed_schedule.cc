@@ -8,16 +8,17 @@
 
 namespace ftune {
 
-absl::StatusOr<TimedSchedule> TimeSchedule(const PipelinePlan& plan) {
+absl::StatusOr<TimedSchedule> TimeSchedule(const PipelinePlan& plan, const ScheduleCosts& costs,
+                                           const LinkCosts& link) {
   TimedSchedule timed;
   FTUNE_ASSIGN_OR_RETURN(timed.schedule, plan.source.Make(plan.shape.ranks, plan.microbatches));
   timed.schedule = DropBackward(std::move(timed.schedule), plan.first_backward);
   FTUNE_ASSIGN_OR_RETURN(timed.facts, CheckSchedule(timed.schedule, plan.first_backward));
-  FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, plan.source.costs));
+  FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, costs, link));
   if (plan.source.given || plan.shape.ranks == 1 || !GainsWithoutBarrier(plan.source.kind)) return timed;
   const auto of_steps = [&](int steps) -> absl::StatusOr<double> {
     FTUNE_ASSIGN_OR_RETURN(const Simulation simulation,
-                           SimulateSchedule(RepeatSteps(timed.schedule, steps), plan.source.costs));
+                           SimulateSchedule(RepeatSteps(timed.schedule, steps), costs, link));
     return simulation.makespan;
   };
   constexpr int kMany = 5;  // by then all steps are alike

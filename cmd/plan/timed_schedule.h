@@ -1,4 +1,4 @@
-// A pipeline's schedule with the times of a simulation.
+// A recipe's pipeline schedule, with the time that it takes.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,6 @@
 #include "absl/status/statusor.h"
 #include "cmd/train/pipeline_plan.h"
 #include "parallel/schedule/check.h"
-#include "parallel/schedule/schedule.h"
 #include "parallel/schedule/simulate.h"
 
 namespace ftune {
@@ -20,7 +19,8 @@ struct TimedSchedule {
   std::optional<double> ahead;
 };
 
-// In the units of the plan's modelled costs.
-absl::StatusOr<TimedSchedule> TimeSchedule(const PipelinePlan& plan);
+// The schedule is that of the plan; it is timed with `costs` and `link`, in one unit.
+absl::StatusOr<TimedSchedule> TimeSchedule(const PipelinePlan& plan, const ScheduleCosts& costs,
+                                           const LinkCosts& link);
 
 }  // namespace ftune

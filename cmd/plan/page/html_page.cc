@@ -11,6 +11,7 @@
 #include "cmd/plan/page/memory_plot.h"
 #include "cmd/plan/page/style.h"
 #include "cmd/plan/plan_text.h"
+#include "cmd/plan/time_text.h"
 
 namespace ftune {
 namespace {
@@ -37,18 +38,19 @@ std::string HtmlTable(const std::vector<TableRow>& rows, std::string_view css) {
   return html + "</table></div>\n";
 }
 
-double SecondsOf(const DryTrace& trace) {
+PlotTime TimeOf(const DryTrace& trace) {
   double seconds = trace.memory.back().seconds;
   for (const TimeSpan& span : trace.spans) seconds = std::max(seconds, span.end);
-  return seconds;
+  return {.seconds = seconds, .timed = trace.timed};
 }
 
 std::string RoleSection(const RankRole& role, int64_t capacity) {
   const DryTrace& trace = role.dry.trace;
-  const double seconds = SecondsOf(trace);
+  const PlotTime time = TimeOf(trace);
   return StrCat("<section>\n", Element("h2", "", StrCat("Memory over a step: ", role.name)),
-                MemoryPlot(role, capacity, seconds),
-                trace.spans.empty() ? "" : LanePlot(trace.spans, role.name, seconds),
+                MemoryPlot(role, capacity, time),
+                trace.spans.empty() ? "" : LanePlot(trace.spans, role.name, time),
+                time.timed ? "" : Element("p", "", "Time is told in allocations: the device is not known."),
                 Element("p", "", StrCat("Alive at the peak, in ", role.dry.moment, ":")),
                 HtmlTable(ExplainRows(role), "words"), "</section>\n");
 }
@@ -61,7 +63,7 @@ std::string PlanPage(const PlanResult& plan, const std::string& title, const std
              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
              Element("title", "", title), "<style>", kPageStyle, "</style>\n</head>\n<body>\n",
              Element("h1", "", title), Element("p", plan.fits() ? "fits" : "short", VerdictText(plan)),
-             Paragraphs(FactsText(plan)), HtmlTable(MemoryRows(plan), "names"));
+             Paragraphs(FactsText(plan) + TimeText(plan)), HtmlTable(MemoryRows(plan), "names"));
   if (!schedule.empty()) {
     StrAppend(html, "<section>\n", Element("h2", "", "The pipeline's schedule"), "<div class=\"wide\">",
               schedule, "</div>\n</section>\n");

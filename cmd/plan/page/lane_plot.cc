@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cmd/plan/page/time_plot.h"
 
 namespace ftune {
 namespace {
@@ -47,9 +46,9 @@ void DrawRow(const LaneRow& row, double y, const std::string& css, TimePlot& plo
     const double begin = plot.X(row[i].begin);
     const double end = plot.X(row[i].end);
     if (end - begin >= kSeen) {
-      plot.Box(
-          begin, y, end - begin, kLaneRow - 2, css,
-          StrCat(row[i].name, ": ", ShortTime(row[i].end - row[i].begin), " from ", ShortTime(row[i].begin)));
+      plot.Box(begin, y, end - begin, kLaneRow - 2, css,
+               StrCat(row[i].name, ": ", plot.Words(row[i].end - row[i].begin), " from ",
+                      plot.Words(row[i].begin)));
       ++i;
       continue;
     }
@@ -68,14 +67,14 @@ void DrawRow(const LaneRow& row, double y, const std::string& css, TimePlot& plo
 
 }  // namespace
 
-std::string LanePlot(const std::vector<TimeSpan>& spans, const std::string& name, double seconds) {
+std::string LanePlot(const std::vector<TimeSpan>& spans, const std::string& name, const PlotTime& time) {
   std::array<std::vector<LaneRow>, kTimeLanes.size()> lanes;
   double height = kLaneTop + kLaneAxis;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     lanes[lane] = RowsOf(spans, static_cast<int>(lane));
     if (!lanes[lane].empty()) height += kLaneRow * static_cast<double>(lanes[lane].size()) + kLaneGap;
   }
-  TimePlot plot(StrCat("What ", name, " does in a step"), height, seconds);
+  TimePlot plot(StrCat("What ", name, " does in a step"), height, time);
   plot.Axis(height - kLaneAxis, kLaneTop);
   double y = kLaneTop;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {

@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "base/timeline.h"
+#include "cmd/plan/page/time_plot.h"
 
 namespace ftune {
 
-// An SVG element. `seconds`: of the step. Spans of a lane that overlap stand under each other; those too
+// An SVG element. `time`: of the step. Spans of a lane that overlap stand under each other; those too
 // short to be seen are drawn together.
-std::string LanePlot(const std::vector<TimeSpan>& spans, const std::string& name, double seconds);
+std::string LanePlot(const std::vector<TimeSpan>& spans, const std::string& name, const PlotTime& time);
 
 }  // namespace ftune

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cmd/plan/memory_samples.h"
-#include "cmd/plan/page/time_plot.h"
 #include "cmd/report/progress.h"
 
 namespace ftune {
@@ -27,13 +26,13 @@ const MemorySample& HighestOf(const std::vector<MemorySample>& samples) {
 
 class MemoryPlotWriter {
  public:
-  MemoryPlotWriter(const RankRole& role, int64_t capacity, double seconds)
+  MemoryPlotWriter(const RankRole& role, int64_t capacity, const PlotTime& time)
       : role_(role),
         samples_(Thinned(role.dry.trace.memory, kDrawnSamples)),
         highest_(HighestOf(samples_)),
         capacity_(capacity),
-        seconds_(seconds),
-        plot_(StrCat("Memory of ", role.name, " over a step"), kMemoryHeight, seconds) {
+        seconds_(time.seconds),
+        plot_(StrCat("Memory of ", role.name, " over a step"), kMemoryHeight, time) {
     constexpr double kRoom = 1.08;  // above the highest
     const double top = kRoom * static_cast<double>(highest_.use.total());
     constexpr double kNear = 3;  // so far above the highest the line of what there is is drawn
@@ -133,8 +132,8 @@ class MemoryPlotWriter {
 
 }  // namespace
 
-std::string MemoryPlot(const RankRole& role, int64_t capacity, double seconds) {
-  return MemoryPlotWriter(role, capacity, seconds).Write();
+std::string MemoryPlot(const RankRole& role, int64_t capacity, const PlotTime& time) {
+  return MemoryPlotWriter(role, capacity, time).Write();
 }
 
 }  // namespace ftune

@@ -1,6 +1,7 @@
 #include "cmd/plan/page/time_plot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -19,20 +20,21 @@ std::string HintElement(const std::string& hint) {
 
 }  // namespace
 
-std::string ShortTime(double seconds) {
-  if (seconds >= 1) return absl::StrFormat("%.4g s", seconds);
-  if (seconds >= 1e-3) return absl::StrFormat("%.4g ms", seconds * 1e3);
-  return seconds > 0 ? absl::StrFormat("%.4g µs", seconds * 1e6) : "0";
-}
-
-TimePlot::TimePlot(std::string_view title, double height, double seconds)
-    : seconds_(seconds > 0 ? seconds : 1) {
+TimePlot::TimePlot(std::string_view title, double height, const PlotTime& time) : time_(time) {
+  if (time_.seconds <= 0) time_.seconds = 1;
   svg_ = StrCat("<svg viewBox=\"0 0 ", Px(kPlotWidth), " ", Px(height), "\" role=\"img\" aria-label=\"",
                 EscapeMarkup(title), "\">\n");
 }
 
 double TimePlot::X(double seconds) const {
-  return kPlotLeft + std::clamp(seconds / seconds_, 0.0, 1.0) * (kPlotRight - kPlotLeft);
+  return kPlotLeft + std::clamp(seconds / time_.seconds, 0.0, 1.0) * (kPlotRight - kPlotLeft);
+}
+
+std::string TimePlot::Words(double seconds) const {
+  if (!time_.timed) return StrCat(std::llround(seconds * 1e6));
+  if (seconds >= 1) return absl::StrFormat("%.4g s", seconds);
+  if (seconds >= 1e-3) return absl::StrFormat("%.4g ms", seconds * 1e3);
+  return seconds > 0 ? absl::StrFormat("%.4g µs", seconds * 1e6) : "0";
 }
 
 void TimePlot::Line(double x1, double y1, double x2, double y2, std::string_view css) {
@@ -63,11 +65,11 @@ void TimePlot::Circle(double x, double y, double radius, std::string_view css) {
 
 void TimePlot::Axis(double y, double top) {
   constexpr double kMarks = 8;  // about so many
-  const double step = NiceStep(seconds_ / kMarks);
-  for (int i = 0; i * step <= seconds_; ++i) {
+  const double step = NiceStep(time_.seconds / kMarks);
+  for (int i = 0; i * step <= time_.seconds; ++i) {
     const double x = X(i * step);
     Line(x, top, x, y, "grid");
-    Text(x, y + 16, "middle", ShortTime(i * step));
+    Text(x, y + 16, "middle", Words(i * step));
   }
   Line(kPlotLeft, y, kPlotRight, y, "axis");
 }

@@ -11,12 +11,20 @@ inline constexpr double kPlotWidth = 960.0;
 inline constexpr double kPlotLeft = 84.0;
 inline constexpr double kPlotRight = 944.0;
 
+// What the whole width stands for.
+struct PlotTime {
+  double seconds = 0.0;
+  bool timed = false;  // else a microsecond stands for an allocation
+};
+
 class TimePlot {
  public:
-  // `title` is what those hear who do not see the plot. `seconds`: all of the width.
-  TimePlot(std::string_view title, double height, double seconds);
+  // `title` is what those hear who do not see the plot.
+  TimePlot(std::string_view title, double height, const PlotTime& time);
 
   double X(double seconds) const;
+  // "12.5 ms", or "12500" allocations.
+  std::string Words(double seconds) const;
 
   // `css` is a class of the page's style.
   void Line(double x1, double y1, double x2, double y2, std::string_view css);
@@ -34,11 +42,8 @@ class TimePlot {
   std::string Finish() &&;
 
  private:
-  double seconds_;
+  PlotTime time_;
   std::string svg_;
 };
-
-// "12.5 ms", in the unit that suits `seconds`.
-std::string ShortTime(double seconds);
 
 }  // namespace ftune
