@@ -11,10 +11,8 @@
 #include "base/strings.h"
 #include "cmd/command.h"
 #include "cmd/plan/draw_schedule.h"
-#include "cmd/plan/make_plan.h"
-#include "cmd/plan/plan_json.h"
-#include "cmd/plan/plan_text.h"
 #include "cmd/plan/search_report.h"
+#include "cmd/plan/show_plan.h"
 #include "cmd/plan/target.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
@@ -25,21 +23,13 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string on;  // as ParseOn has it; empty: this host
+  ShowOptions show;
   std::string schedule;  // the file to write
-  std::string on;        // as ParseOn has it; empty: this host
   bool search = false;
   int max_hosts = 0;  // 0: as many as --on has
   std::string write;  // the file for the recipe that a search chose
 };
-
-absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model,
-                                        const std::optional<Target>& target) {
-  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model, target, PlanDepth::kWhole));
-  CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
-  if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
-  result.json["exit"] = result.exit;
-  return result;
-}
 
 absl::Status NeedsTarget() {
   return UsageError({.file = "command line",
@@ -57,16 +47,11 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_RETURN_IF_ERROR(target ? ResolveFor(loaded, *target) : ResolveHere(loaded, std::nullopt));
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
-  if (options.search) {
-    if (!target) return NeedsTarget();
-    absl::StatusOr<CommandResult> found =
-        SearchAndReport(loaded, model, *target, options.max_hosts, options.write);
-    if (!found.ok()) return loaded.Placed(found.status());
-    return found;
-  }
-  absl::StatusOr<CommandResult> result = options.schedule.empty()
-                                             ? PlanRanks(loaded, model, target)
-                                             : DrawSchedule(options.schedule, loaded, model);
+  if (options.search && !target) return NeedsTarget();
+  absl::StatusOr<CommandResult> result =
+      options.search             ? SearchAndReport(loaded, model, *target, options.max_hosts, options.write)
+      : options.schedule.empty() ? ShowPlan(loaded, model, target, options.show)
+                                 : DrawSchedule(options.schedule, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }
@@ -79,7 +64,15 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
       "plan", "Says what memory each rank will need; draws what the ranks of a pipeline do in a step");
   command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
-  command->add_option(
+  CLI::Option* const explain = command->add_flag(kExplainFlag, options->show.explain,
+                                                 "Lists the largest tensors that are alive at the peak");
+  CLI::Option* const trace =
+      command->add_option(kTraceFlag, options->show.trace,
+                          "Where to write what a rank of each role does in a step, and its memory "
+                          "meanwhile, for Chrome's trace viewer or Perfetto");
+  CLI::Option* const html = command->add_option(
+      kHtmlFlag, options->show.html, "Where to write a page with the memory of each role over a step");
+  CLI::Option* const schedule = command->add_option(
       kScheduleFlag, options->schedule,
       "Where to write the schedule: *.svg (a picture), *.csv (to be edited and trained with) or "
       "*.txt");
@@ -95,6 +88,8 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 65536));
   command->add_option(kWriteFlag, options->write, "Where to write the recipe that the search finds best")
       ->needs(search);
+  schedule->excludes(explain)->excludes(trace)->excludes(html)->excludes(search);
+  search->excludes(explain)->excludes(trace)->excludes(html);
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

@@ -32,9 +32,13 @@ absl::StatusOr<std::optional<PipelinePlan>> StagesOf(const Recipe& recipe, const
   return PlanPipeline(recipe, config, model.options);
 }
 
-DryOptions OptionsFor(const std::optional<Target>& target) {
-  if (!target) return {};
-  return {.device = &target->device, .places = {.per_host = target->per_host}};
+DryOptions OptionsFor(const PlanOptions& options) {
+  DryOptions dry = {.trace = options.traced};
+  if (options.target) {
+    dry.device = &options.target->device;
+    dry.places.per_host = options.target->per_host;
+  }
+  return dry;
 }
 
 // What products of the weights' type could reach.
@@ -47,8 +51,9 @@ std::optional<double> PeakOf(const Recipe& recipe, const Target& target) {
 }  // namespace
 
 absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
-                                    const std::optional<Target>& target, PlanDepth depth) {
+                                    const PlanOptions& options) {
   Recipe& recipe = loaded.recipe;
+  const std::optional<Target>& target = options.target;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, static_cast<int>(*recipe.parallel.tensor)));
   const int64_t longest = model.options.context ? model.options.context->max_position : config.LongestText();
@@ -62,10 +67,10 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
       .capacity = target ? target->MemoryOfRank() : HostMemory() / *recipe.launch.ranks_per_host,
       .target = target};
   FTUNE_ASSIGN_OR_RETURN(const std::optional<PipelinePlan> stages, StagesOf(recipe, config, model));
-  const Recipe done = depth == PlanDepth::kShort ? Shortened(recipe) : recipe;
+  const Recipe done = options.depth == PlanDepth::kShort ? Shortened(recipe) : recipe;
   DryStep step = {.microbatches = static_cast<int>(*done.train.gradient_accumulation_steps)};
   FTUNE_ASSIGN_OR_RETURN(step.stages, StagesOf(done, config, model));
-  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(done, model, step.stages, OptionsFor(target), depth));
+  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(done, model, step.stages, OptionsFor(options), options.depth));
   const double more = static_cast<double>(plan.microbatches) / step.microbatches;
   plan.mesh.useful_flops *= more;
   plan.mesh.recomputed_flops *= more;

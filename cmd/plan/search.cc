@@ -90,7 +90,7 @@ class FamilySearch {
 
   absl::StatusOr<PlanResult> Plan(LoadedRecipe& recipe) const {
     FTUNE_RETURN_IF_ERROR(ResolveFor(recipe, target_));
-    return MakePlan(recipe, model_, target_, PlanDepth::kShort);
+    return MakePlan(recipe, model_, {.target = target_, .depth = PlanDepth::kShort});
   }
 
   static std::string FirstLineOf(const absl::Status& status) {

@@ -114,7 +114,7 @@ absl::StatusOr<CommandResult> SearchAndReport(const LoadedRecipe& loaded, const 
     Target where = target;
     where.hosts = best.choice.hosts;
     FTUNE_RETURN_IF_ERROR(ResolveFor(chosen, where));
-    FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(chosen, model, where, PlanDepth::kWhole));
+    FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(chosen, model, {.target = where}));
     StrAppend(result.text, "\nthe first of them, whole: ", best.choice.Describe(best.ranks), "\n",
               PlanText(plan));
     if (!write.empty()) StrAppend(result.text, "its recipe: ", write, "\n");
