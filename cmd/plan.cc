@@ -169,8 +169,11 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   return result;
 }
 
-absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model) {
-  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model));
+absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model,
+                                        const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(PlanResult plan, MakePlan(loaded, model));
+  plan.data = LookAtData(loaded, model, invocation);
+  plan.disk = FindDiskNeed(loaded.recipe, plan.mesh.saved, plan.data->steps);
   CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
   if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
   result.json["exit"] = result.exit;
@@ -182,7 +185,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   absl::StatusOr<CommandResult> result =
-      options.schedule.empty() ? PlanRanks(loaded, model) : PlanSchedule(options, loaded, model);
+      options.schedule.empty() ? PlanRanks(loaded, model, invocation) : PlanSchedule(options, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "cmd/plan/data_facts.h"
+#include "cmd/plan/disk_need.h"
 #include "cmd/plan/roles.h"
 
 namespace ftune {
@@ -16,6 +19,9 @@ struct PlanResult {
   int64_t pack_tokens = 0;
   int64_t step_tokens = 0;  // of the whole mesh
   int64_t capacity = 0;     // bytes that a rank may have
+  // Of this recipe's data and disk, where they were looked at.
+  std::optional<DataFacts> data;
+  std::optional<DiskNeed> disk;
 
   bool Fits(const RankRole& role) const { return role.dry.peak.total() <= capacity; }
   bool fits() const {

@@ -71,9 +71,13 @@ absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& mod
       RankRole role = {.name = NameOf(pipeline, tensor, shape, classes.size() == 1),
                        .rank = -1,
                        .ranks = static_cast<int>(tensor.ranks.size()) * shape.data * shape.context};
-      for (const int data : RanksToRun(shape.data)) {
+      const std::vector<int> run = RanksToRun(shape.data);
+      for (const int data : run) {
         const int rank = RankAt(shape, pipeline, data, tensor.ranks.front());
         FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank));
+        // Where only the first and the last are run, the first stands for all others.
+        const int alike = data == 0 ? shape.data - static_cast<int>(run.size()) + 1 : 1;
+        mesh.saved.Add(dry.saved, int64_t{alike} * std::ssize(tensor.ranks) * shape.context);
         if (role.rank >= 0 && dry.peak.total() <= role.dry.peak.total()) continue;
         role.rank = rank;
         role.dry = std::move(dry);
@@ -83,6 +87,7 @@ absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& mod
       if (&tensor == &classes.front()) {
         mesh.parameters += role.dry.parameters;
         mesh.trainable += role.dry.trainable;
+        mesh.saved.result += role.dry.saved.result;
       }
       mesh.roles.push_back(std::move(role));
     }
