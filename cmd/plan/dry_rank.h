@@ -7,7 +7,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cmd/plan/dry_batches.h"
 #include "cmd/plan/dry_save.h"
+#include "cmd/plan/dry_times.h"
+#include "cmd/plan/dry_trace.h"
 #include "cmd/recipe/recipe.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -27,15 +30,25 @@ struct DryRank {
   SavedBytes saved;
   // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
   double useful_flops = 0.0, recomputed_flops = 0.0;
+  std::optional<DryTimes> times;  // of the last step; where the device is known
+  DryTrace trace;                 // of the last step; where it was asked for
 
   bool SameMemory(const DryRank& other) const {
     return ready == other.ready && step == other.step && peak == other.peak;
   }
 };
 
-// The model loaded, an evaluation where the recipe has data for one, steps of full microbatches, all of whose
-// tokens train, and a checkpoint. `model.options` are those of one rank; `stages` where there is a pipeline.
+struct DryOptions {
+  const DeviceModel* device = nullptr;  // null: it is not known
+  HostPlaces places;
+  bool trace = false;
+  PackContent content = PackContent::kFull;
+};
+
+// The model loaded, an evaluation where the recipe has data for one, steps of microbatches, and a checkpoint.
+// `model.options` are those of one rank; `stages` where there is a pipeline.
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, int rank);
+                               const std::optional<PipelinePlan>& stages, int rank,
+                               const DryOptions& options);
 
 }  // namespace ftune

@@ -11,7 +11,8 @@
 
 namespace ftune {
 
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model) {
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
+                                    const DryOptions& options) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, static_cast<int>(*recipe.parallel.tensor)));
@@ -27,7 +28,8 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
                      .pack_tokens = recipe.data.sequence_len,
                      .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
                      .capacity = HostMemory() / *recipe.launch.ranks_per_host};
-  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages));
+  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages, options));
+  FTUNE_ASSIGN_OR_RETURN(plan.time, TimeStep(recipe, plan.mesh, stages));
   return plan;
 }
 

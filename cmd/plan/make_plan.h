@@ -10,6 +10,7 @@ namespace ftune {
 
 // Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of
 // the recipe's mesh.
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model);
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
+                                    const DryOptions& options = {});
 
 }  // namespace ftune

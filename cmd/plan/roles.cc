@@ -61,7 +61,7 @@ std::string NameOf(int pipeline, const TensorClass& tensor, const MeshShape& sha
 }  // namespace
 
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
-                                      const std::optional<PipelinePlan>& stages) {
+                                      const std::optional<PipelinePlan>& stages, const DryOptions& options) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   const std::vector<TensorClass> classes = ClassesOf(config, shape.tensor);
@@ -74,7 +74,7 @@ absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& mod
       const std::vector<int> run = RanksToRun(shape.data);
       for (const int data : run) {
         const int rank = RankAt(shape, pipeline, data, tensor.ranks.front());
-        FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank));
+        FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank, options));
         // Where only the first and the last are run, the first stands for all others.
         const int alike = data == 0 ? shape.data - static_cast<int>(run.size()) + 1 : 1;
         mesh.saved.Add(dry.saved, int64_t{alike} * std::ssize(tensor.ranks) * shape.context);
