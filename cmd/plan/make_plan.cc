@@ -11,8 +11,7 @@
 
 namespace ftune {
 
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
-                                    const DryOptions& options) {
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model, const DryOptions& options) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, static_cast<int>(*recipe.parallel.tensor)));

@@ -2,32 +2,10 @@
 
 #include <utility>
 
+#include "cmd/plan/facts_text.h"
 #include "cmd/report/run_log.h"
 
 namespace ftune {
-
-namespace {
-
-nlohmann::ordered_json DataJson(const DataFacts& data) {
-  if (!data.why_not.empty()) return {{"not_looked_at", data.why_not}};
-  return {{"samples", data.samples},
-          {"tokens", data.tokens},
-          {"trained_tokens", data.trained_tokens},
-          {"packs", data.packs},
-          {"fill", data.fill},
-          {"steps_per_epoch", *data.steps.epoch},
-          {"total_steps", data.steps.total}};
-}
-
-nlohmann::ordered_json DiskJson(const DiskNeed& disk) {
-  nlohmann::ordered_json json = {
-      {"checkpoint", disk.saved.checkpoint}, {"checkpoints", disk.checkpoints}, {"result", disk.saved.result},
-      {"states", disk.saved.states},         {"needed", disk.total()},          {"fits", disk.fits()}};
-  if (disk.free) json["free"] = *disk.free;
-  return json;
-}
-
-}  // namespace
 
 nlohmann::ordered_json PlanJson(const PlanResult& plan) {
   nlohmann::ordered_json roles = nlohmann::ordered_json::array();
@@ -48,8 +26,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                                  {"parameters", plan.mesh.parameters},
                                  {"trainable_parameters", plan.mesh.trainable},
                                  {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
-  if (plan.data) json["data"] = DataJson(*plan.data);
-  if (plan.disk) json["disk"] = DiskJson(*plan.disk);
+  AddFacts(plan, json);
   return json;
 }
 

@@ -1,6 +1,7 @@
 // All that a plan found, before it is put into words.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,11 @@ struct PlanResult {
   double mfu() const { return mesh.useful_flops / time->seconds / *peak_flops; }
 
   bool Fits(const RankRole& role) const { return role.dry.peak.total() <= capacity; }
+  int64_t highest_peak() const {
+    int64_t highest = 0;
+    for (const RankRole& role : mesh.roles) highest = std::max(highest, role.dry.peak.total());
+    return highest;
+  }
   bool fits() const {
     for (const RankRole& role : mesh.roles) {
       if (!Fits(role)) return false;

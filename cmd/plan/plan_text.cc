@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/facts_text.h"
 #include "cmd/report/progress.h"
 #include "cmd/report/table.h"
 
@@ -20,29 +21,6 @@ std::string Head(const PlanResult& plan) {
       "%.3g floating-point operations a step%s\n",
       mesh.parameters, mesh.trainable, plan.mesh_in_words, plan.step_tokens, plan.microbatches, plan.packs,
       plan.pack_tokens, mesh.useful_flops + mesh.recomputed_flops, recomputed);
-}
-
-std::string DataLines(const DataFacts& data) {
-  if (!data.why_not.empty()) return StrCat("data: not looked at: ", data.why_not, "\n");
-  return absl::StrFormat(
-      "data: an epoch is %d samples, %d tokens (%d trained) in %d packs, %.1f %% filled, in %d steps; the "
-      "run has %d steps\n",
-      data.samples, data.tokens, data.trained_tokens, data.packs, 100.0 * data.fill, *data.steps.epoch,
-      data.steps.total);
-}
-
-std::string DiskLines(const DiskNeed& disk) {
-  const SavedBytes& saved = disk.saved;
-  std::string text =
-      StrCat("a checkpoint is ", HumanBytes(saved.checkpoint), ", the result ", HumanBytes(saved.result));
-  if (saved.states > 0) StrAppend(text, ", optimizer states on disk ", HumanBytes(saved.states));
-  StrAppend(text, "; output_dir needs ", HumanBytes(disk.total()), " for at most ", disk.checkpoints,
-            disk.checkpoints == 1 ? " checkpoint\n" : " checkpoints at once\n");
-  if (!disk.fits()) {
-    StrAppend(text, "warning: there are only ", HumanBytes(*disk.free),
-              " free; a lower checkpoint.keep_last ", "keeps fewer\n");
-  }
-  return text;
 }
 
 TableRow Cells(const RankRole& role, int64_t capacity) {
@@ -71,9 +49,9 @@ std::string MemoryTable(const PlanResult& plan) {
 }  // namespace
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(Head(plan), plan.data ? DataLines(*plan.data) : "", plan.disk ? DiskLines(*plan.disk) : "",
-                "\n", MemoryTable(plan), "each rank has ", HumanBytes(plan.capacity),
-                " of this host's memory: the recipe ", plan.fits() ? "fits" : "does not fit", "\n");
+  return StrCat(Head(plan), FactsText(plan), "\n", MemoryTable(plan), "each rank has ",
+                HumanBytes(plan.capacity), " of this host's memory: the recipe ",
+                plan.fits() ? "fits" : "does not fit", "\n");
 }
 
 }  // namespace ftune
