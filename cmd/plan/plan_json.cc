@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cmd/plan/facts_text.h"
+#include "cmd/plan/time_text.h"
 #include "cmd/report/run_log.h"
 
 namespace ftune {
@@ -27,6 +28,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                                  {"trainable_parameters", plan.mesh.trainable},
                                  {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
   AddFacts(plan, json);
+  AddTime(plan, json);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cmd/plan/facts_text.h"
+#include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
 #include "cmd/report/table.h"
 
@@ -49,7 +50,7 @@ std::string MemoryTable(const PlanResult& plan) {
 }  // namespace
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(Head(plan), FactsText(plan), "\n", MemoryTable(plan), "each rank has ",
+  return StrCat(Head(plan), FactsText(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
                 HumanBytes(plan.capacity), " of this host's memory: the recipe ",
                 plan.fits() ? "fits" : "does not fit", "\n");
 }
