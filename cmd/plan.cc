@@ -50,7 +50,7 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   if (options.search && !target) return NeedsTarget();
   absl::StatusOr<CommandResult> result =
       options.search             ? SearchAndReport(loaded, model, *target, options.max_hosts, options.write)
-      : options.schedule.empty() ? ShowPlan(loaded, model, target, options.show)
+      : options.schedule.empty() ? ShowPlan(loaded, model, target, options.show, invocation)
                                  : DrawSchedule(options.schedule, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;

@@ -108,7 +108,7 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   TrainStep step(backend, Stream(), *loaded.model, *parts.optimizer, step_options, loaded.shards.get(),
                  parts.pipeline.get());
   step.runner().set_timeline(&timeline);
-  const std::vector<Batch> microbatches = FullMicrobatches(recipe);
+  const std::vector<Batch> microbatches = DryMicrobatches(recipe, options.content);
   if (recipe.data.has_evaluation()) {
     const TimeScope time(&timeline, kStepLane, "evaluation");
     const Tensor loss = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
@@ -141,6 +141,21 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   dry.recomputed_flops = (backend.work().recomputed_flops - before.recomputed_flops) / kSteps;
   dry.peak = moment.peak();
   dry.moment = moment.Describe();
+  DrySave save;
+  {
+    const TimeScope time(&timeline, kStepLane, "save");
+    FTUNE_ASSIGN_OR_RETURN(save, SaveDry(recipe, backend, loaded, *parts.optimizer));
+  }
+  dry.saved = save.bytes;
+  // What is kept for the next save is there in the steps between.
+  const int64_t kept = save.snapshot.defined() ? AllocationBytes(save.snapshot.size()) : 0;
+  dry.saved_step = dry.step;
+  dry.saved_step[Category::kBuffers] += kept;
+  dry.peak[Category::kBuffers] += kept;
+  if (moment.peak().total() > dry.peak.total()) {
+    dry.peak = moment.peak();
+    dry.moment = moment.Describe();
+  }
   return dry;
 }
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<PipelinePlan>> StagesOf(const Recipe& recipe, const
 }
 
 DryOptions OptionsFor(const PlanOptions& options) {
-  DryOptions dry = {.trace = options.traced};
+  DryOptions dry = {.trace = options.traced, .content = options.content};
   if (options.target) {
     dry.device = &options.target->device;
     dry.places.per_host = options.target->per_host;

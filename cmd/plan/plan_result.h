@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "cmd/plan/data_facts.h"
+#include "cmd/plan/disk_need.h"
 #include "cmd/plan/roles.h"
 #include "cmd/plan/step_time.h"
 #include "cmd/plan/target.h"
@@ -24,6 +26,9 @@ struct PlanResult {
   std::optional<double> peak_flops;  // a second, of all ranks: what MFU is told of
   // What the plan is for, where that is known.
   std::optional<Target> target;
+  // Of this recipe's data and disk, where they were looked at.
+  std::optional<DataFacts> data;
+  std::optional<DiskNeed> disk;
 
   // Bytes that a rank needs beside what its ledger has.
   int64_t Runtime() const { return target ? target->device.runtime : 0; }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/facts_text.h"
 #include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
 
@@ -24,7 +25,7 @@ TableRow Cells(const RankRole& role, const PlanResult& plan) {
 
 }  // namespace
 
-std::string FactsText(const PlanResult& plan) {
+std::string HeadText(const PlanResult& plan) {
   const RolesOfMesh& mesh = plan.mesh;
   const std::string recomputed =
       mesh.recomputed_flops > 0 ? absl::StrFormat(", of which %.3g are recomputed", mesh.recomputed_flops)
@@ -62,8 +63,8 @@ std::string VerdictText(const PlanResult& plan) {
 }
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(FactsText(plan), TimeText(plan), "\n", TableText(MemoryRows(plan), CellsTo::kRight),
-                MomentsText(plan), VerdictText(plan));
+  return StrCat(HeadText(plan), FactsText(plan), TimeText(plan), "\n",
+                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan));
 }
 
 }  // namespace ftune

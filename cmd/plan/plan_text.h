@@ -10,7 +10,7 @@
 namespace ftune {
 
 // Lines that say what was planned.
-std::string FactsText(const PlanResult& plan);
+std::string HeadText(const PlanResult& plan);
 // A row a role, below a head.
 std::vector<TableRow> MemoryRows(const PlanResult& plan);
 // One line a role: when it needs most.

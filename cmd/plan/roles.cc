@@ -1,6 +1,7 @@
 #include "cmd/plan/roles.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -59,13 +60,16 @@ std::string NameOf(int pipeline, const TensorClass& tensor, const MeshShape& sha
   return parts.empty() ? "each rank" : StrJoin(parts, ", ");
 }
 
-// The rank of the role that needs most.
+// Of the role's `ranks` the one that needs most; `heard` is told of each.
 absl::StatusOr<DryRank> RunRole(const Recipe& recipe, const ModelPlan& model,
                                 const std::optional<PipelinePlan>& stages, const DryOptions& options,
-                                const std::vector<int>& ranks, RankRole& role) {
+                                const std::vector<int>& ranks,
+                                const std::function<void(const DryRank& dry, bool first)>& heard,
+                                RankRole& role) {
   DryRank most;
   for (const int rank : ranks) {
     FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank, options));
+    heard(dry, rank == ranks.front());
     if (rank != ranks.front() && dry.peak.total() <= most.peak.total()) continue;
     role.rank = rank;
     most = std::move(dry);
@@ -95,13 +99,19 @@ absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& mod
       if (as_before) {
         role.dry = (mesh.roles.end() - std::ssize(classes))->dry;
       } else {
-        FTUNE_ASSIGN_OR_RETURN(role.dry, RunRole(recipe, model, stages, options, ranks, role));
+        // Where only the first and the last are run, the first stands for all others.
+        const int alike = shape.data - static_cast<int>(ranks.size()) + 1;
+        const auto saved = [&](const DryRank& dry, bool first) {
+          mesh.saved.Add(dry.saved, int64_t{first ? alike : 1} * std::ssize(tensor.ranks) * shape.context);
+        };
+        FTUNE_ASSIGN_OR_RETURN(role.dry, RunRole(recipe, model, stages, options, ranks, saved, role));
       }
       mesh.useful_flops += role.dry.useful_flops * role.ranks;
       mesh.recomputed_flops += role.dry.recomputed_flops * role.ranks;
       if (&tensor == &classes.front()) {
         mesh.parameters += role.dry.parameters;
         mesh.trainable += role.dry.trainable;
+        mesh.saved.result += role.dry.saved.result;
       }
       mesh.roles.push_back(std::move(role));
     }

@@ -25,6 +25,7 @@ struct RolesOfMesh {
   std::vector<RankRole> roles;                        // from the first stage on
   int64_t parameters = 0, trainable = 0;              // of the whole model
   double useful_flops = 0.0, recomputed_flops = 0.0;  // of a step, of all ranks
+  SavedBytes saved;                                   // by all ranks
 };
 
 // Runs the ranks dry that can need most: of the data axis, whose shares differ by some elements (ZeRO), all,

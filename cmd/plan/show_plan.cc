@@ -49,9 +49,12 @@ absl::Status WriteTo(const std::string& path, std::string_view flag, std::string
 }  // namespace
 
 absl::StatusOr<CommandResult> ShowPlan(LoadedRecipe& loaded, const ModelPlan& model,
-                                       const std::optional<Target>& target, const ShowOptions& options) {
-  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan,
+                                       const std::optional<Target>& target, const ShowOptions& options,
+                                       const Invocation& invocation) {
+  FTUNE_ASSIGN_OR_RETURN(PlanResult plan,
                          MakePlan(loaded, model, {.target = target, .traced = options.traced()}));
+  plan.data = LookAtData(loaded, model, invocation);
+  plan.disk = FindDiskNeed(loaded.recipe, plan.mesh.saved, plan.data->steps);
   CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
   if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
   if (options.explain) AddExplanation(plan, result);

@@ -26,6 +26,7 @@ struct ShowOptions {
 
 // Exit status 3 where the recipe does not fit.
 absl::StatusOr<CommandResult> ShowPlan(LoadedRecipe& loaded, const ModelPlan& model,
-                                       const std::optional<Target>& target, const ShowOptions& options);
+                                       const std::optional<Target>& target, const ShowOptions& options,
+                                       const Invocation& invocation);
 
 }  // namespace ftune

@@ -63,7 +63,7 @@ std::string PlanPage(const PlanResult& plan, const std::string& title, const std
              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
              Element("title", "", title), "<style>", kPageStyle, "</style>\n</head>\n<body>\n",
              Element("h1", "", title), Element("p", plan.fits() ? "fits" : "short", VerdictText(plan)),
-             Paragraphs(FactsText(plan) + TimeText(plan)), HtmlTable(MemoryRows(plan), "names"));
+             Paragraphs(HeadText(plan) + TimeText(plan)), HtmlTable(MemoryRows(plan), "names"));
   if (!schedule.empty()) {
     StrAppend(html, "<section>\n", Element("h2", "", "The pipeline's schedule"), "<div class=\"wide\">",
               schedule, "</div>\n</section>\n");
