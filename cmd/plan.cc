@@ -22,6 +22,7 @@
 #include "cmd/plan/make_plan.h"
 #include "cmd/plan/plan_json.h"
 #include "cmd/plan/plan_text.h"
+#include "cmd/plan/target.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -42,6 +43,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string schedule;  // the file to write
+  std::string on;        // as ParseOn has it; empty: this host
 };
 
 struct TimedSchedule {
@@ -169,8 +171,9 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   return result;
 }
 
-absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model) {
-  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model));
+absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model,
+                                        const std::optional<Target>& target) {
+  FTUNE_ASSIGN_OR_RETURN(const PlanResult plan, MakePlan(loaded, model, target));
   CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
   if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
   result.json["exit"] = result.exit;
@@ -178,11 +181,16 @@ absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& m
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  std::optional<Target> target;
+  if (!options.on.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(target, ParseOn(options.on));
+  }
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(options.recipe, options.overrides));
+  FTUNE_RETURN_IF_ERROR(target ? ResolveFor(loaded, *target) : ResolveHere(loaded, std::nullopt));
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   absl::StatusOr<CommandResult> result =
-      options.schedule.empty() ? PlanRanks(loaded, model) : PlanSchedule(options, loaded, model);
+      options.schedule.empty() ? PlanRanks(loaded, model, target) : PlanSchedule(options, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }
@@ -199,6 +207,9 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
       kScheduleFlag, options->schedule,
       "Where to write the schedule: *.svg (a picture), *.csv (to be edited and trained with) or "
       "*.txt");
+  command->add_option(kOnFlag, options->on,
+                      "Where it would run, HOSTSxDEVICESxNAME: 4x8xA100-80G, or 1x2xmine.yaml with an entry "
+                      "as `ftune bench` writes one; this host without");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

@@ -53,12 +53,13 @@ absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& 
 }  // namespace
 
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, int rank) {
+                               const std::optional<PipelinePlan>& stages, DType activations, int rank) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
   FTUNE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Mesh> mesh,
       Mesh::Create(shape, std::make_unique<Communicator>(MakeCountingTransport(rank, shape.ranks()))));
-  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)));
+  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)),
+                      activations);
   PeakMoment moment(backend.ledger());
   Timeline timeline;
   timeline.set_listener(&moment);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 #include "cmd/recipe/recipe.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -30,8 +31,9 @@ struct DryRank {
 };
 
 // The model loaded, an evaluation where the recipe has data for one, and steps of full microbatches, all of
-// whose tokens train. `model.options` are those of one rank; `stages` where there is a pipeline.
+// whose tokens train, on a device with activations of that type. `model.options` are those of one rank;
+// `stages` where there is a pipeline.
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, int rank);
+                               const std::optional<PipelinePlan>& stages, DType activations, int rank);
 
 }  // namespace ftune

@@ -11,7 +11,8 @@
 
 namespace ftune {
 
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model) {
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
+                                    const std::optional<Target>& target) {
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_RETURN_IF_ERROR(CheckTensorSplit(config, static_cast<int>(*recipe.parallel.tensor)));
@@ -21,13 +22,16 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
   if (*recipe.parallel.pipeline > 1) {
     FTUNE_ASSIGN_OR_RETURN(stages, PlanPipeline(recipe, config, model.options));
   }
-  PlanResult plan = {.mesh_in_words = ToMeshShape(recipe.parallel).Describe(),
-                     .microbatches = *recipe.train.gradient_accumulation_steps,
-                     .packs = *recipe.train.micro_batch_size,
-                     .pack_tokens = recipe.data.sequence_len,
-                     .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
-                     .capacity = HostMemory() / *recipe.launch.ranks_per_host};
-  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages));
+  PlanResult plan = {
+      .mesh_in_words = ToMeshShape(recipe.parallel).Describe(),
+      .microbatches = *recipe.train.gradient_accumulation_steps,
+      .packs = *recipe.train.micro_batch_size,
+      .pack_tokens = recipe.data.sequence_len,
+      .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
+      .capacity = target ? target->MemoryOfRank() : HostMemory() / *recipe.launch.ranks_per_host,
+      .target = target};
+  FTUNE_ASSIGN_OR_RETURN(plan.mesh,
+                         FindRoles(recipe, model, stages, target ? target->device.activations : DType::kF32));
   return plan;
 }
 

@@ -1,6 +1,8 @@
 // Runs the ranks of a recipe dry.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "cmd/plan/plan_result.h"
 #include "cmd/recipe/load.h"
@@ -8,8 +10,9 @@
 
 namespace ftune {
 
-// Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of
-// the recipe's mesh.
-absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model);
+// `target`: what the recipe was resolved for, if not for this host. Complete also where the recipe does not
+// fit. An error where it cannot be: of the model's config.json, or of the recipe's mesh.
+absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
+                                    const std::optional<Target>& target);
 
 }  // namespace ftune

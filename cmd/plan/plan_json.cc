@@ -14,16 +14,25 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                      {"memory", ToJson(role.dry.peak)},
                      {"peak", role.dry.peak.total()},
                      {"moment", role.dry.moment},
+                     {"runtime", plan.Runtime()},
+                     {"fragmentation", plan.Fragmentation(role)},
+                     {"needs", plan.Needs(role)},
                      {"ready", ToJson(role.dry.ready)},
                      {"step", ToJson(role.dry.step)},
                      {"capacity", plan.capacity},
                      {"fits", plan.Fits(role)}});
   }
-  return {{"roles", std::move(roles)},
-          {"fits", plan.fits()},
-          {"parameters", plan.mesh.parameters},
-          {"trainable_parameters", plan.mesh.trainable},
-          {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+  nlohmann::ordered_json json = {{"roles", std::move(roles)},
+                                 {"fits", plan.fits()},
+                                 {"parameters", plan.mesh.parameters},
+                                 {"trainable_parameters", plan.mesh.trainable},
+                                 {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+  if (plan.target) {
+    json["on"] = {{"hosts", plan.target->hosts},
+                  {"per_host", plan.target->per_host},
+                  {"device", plan.target->device.name}};
+  }
+  return json;
 }
 
 }  // namespace ftune

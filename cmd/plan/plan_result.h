@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cmd/plan/roles.h"
+#include "cmd/plan/target.h"
 
 namespace ftune {
 
@@ -16,8 +18,19 @@ struct PlanResult {
   int64_t pack_tokens = 0;
   int64_t step_tokens = 0;  // of the whole mesh
   int64_t capacity = 0;     // bytes that a rank may have
+  // What the plan is for, where that is known.
+  std::optional<Target> target;
 
-  bool Fits(const RankRole& role) const { return role.dry.peak.total() <= capacity; }
+  // Bytes that a rank needs beside what its ledger has.
+  int64_t Runtime() const { return target ? target->device.runtime : 0; }
+  int64_t Fragmentation(const RankRole& role) const {
+    const double share = target ? target->device.fragmentation : 0.0;
+    return static_cast<int64_t>(share * static_cast<double>(role.dry.peak.total()));
+  }
+  int64_t Needs(const RankRole& role) const {
+    return role.dry.peak.total() + Runtime() + Fragmentation(role);
+  }
+  bool Fits(const RankRole& role) const { return Needs(role) <= capacity; }
   bool fits() const {
     for (const RankRole& role : mesh.roles) {
       if (!Fits(role)) return false;
