@@ -23,16 +23,13 @@
 #include "cmd/plan/plan_json.h"
 #include "cmd/plan/plan_text.h"
 #include "cmd/plan/target.h"
+#include "cmd/plan/timed_schedule.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
 #include "engine/format/model_config.h"
-#include "parallel/schedule/check.h"
 #include "parallel/schedule/csv.h"
-#include "parallel/schedule/drop_backward.h"
 #include "parallel/schedule/picture.h"
-#include "parallel/schedule/repeat_steps.h"
-#include "parallel/schedule/simulate.h"
 
 namespace ftune {
 namespace {
@@ -44,15 +41,6 @@ struct Options {
   std::vector<std::string> overrides;
   std::string schedule;  // the file to write
   std::string on;        // as ParseOn has it; empty: this host
-};
-
-struct TimedSchedule {
-  Schedule schedule;
-  Simulation simulation;
-  ScheduleFacts facts;
-  // From the end of a step to that of the next where ranks go on without waiting for each other; none where
-  // the schedule gains nothing by it.
-  std::optional<double> ahead;
 };
 
 struct PictureFormat {
@@ -76,25 +64,6 @@ absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
                      .found = StrCat("'", options.schedule, "'"),
                      .expected = "a file named *.svg (a picture), *.csv (to be edited and trained with), or "
                                  "*.txt"});
-}
-
-absl::StatusOr<TimedSchedule> Time(const PipelinePlan& plan) {
-  TimedSchedule timed;
-  FTUNE_ASSIGN_OR_RETURN(timed.schedule, plan.source.Make(plan.shape.ranks, plan.microbatches));
-  timed.schedule = DropBackward(std::move(timed.schedule), plan.first_backward);
-  FTUNE_ASSIGN_OR_RETURN(timed.facts, CheckSchedule(timed.schedule, plan.first_backward));
-  FTUNE_ASSIGN_OR_RETURN(timed.simulation, SimulateSchedule(timed.schedule, plan.source.costs));
-  if (plan.source.given || plan.shape.ranks == 1 || !GainsWithoutBarrier(plan.source.kind)) return timed;
-  const auto of_steps = [&](int steps) -> absl::StatusOr<double> {
-    FTUNE_ASSIGN_OR_RETURN(const Simulation simulation,
-                           SimulateSchedule(RepeatSteps(timed.schedule, steps), plan.source.costs));
-    return simulation.makespan;
-  };
-  constexpr int kMany = 5;  // by then all steps are alike
-  FTUNE_ASSIGN_OR_RETURN(const double many, of_steps(kMany));
-  FTUNE_ASSIGN_OR_RETURN(const double fewer, of_steps(kMany - 1));
-  timed.ahead = many - fewer;
-  return timed;
 }
 
 nlohmann::ordered_json ToJson(const PipelinePlan& plan, const TimedSchedule& timed,
@@ -162,7 +131,8 @@ absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe&
   const Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed, Time(plan));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed,
+                         TimeSchedule(plan, plan.source.costs, {.latency = plan.source.costs.transfer}));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
   CommandResult result{.json = ToJson(plan, timed, recipe.parallel.schedule)};
   result.json["file"] = options.schedule;

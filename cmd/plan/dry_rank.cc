@@ -1,5 +1,6 @@
 #include "cmd/plan/dry_rank.h"
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "base/error.h"
 #include "cmd/plan/dry_batches.h"
 #include "cmd/plan/peak_moment.h"
+#include "cmd/plan/span_track.h"
+#include "cmd/plan/time_listeners.h"
 #include "cmd/train/rank_parts.h"
 #include "engine/backend/cpu/cpu_workspace.h"
 #include "engine/backend/meta/meta_backend.h"
@@ -32,12 +35,13 @@ void CountParameters(const Model& model, DryRank& dry) {
 
 // → memory at the highest peak of a step.
 absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& microbatches, Ledger& ledger,
-                                TrainStep& step) {
+                                TrainStep& step, const std::function<void()>& before_step) {
   MemoryUse highest;
   int64_t tokens = 0;
   for (const Batch& batch : microbatches) tokens += batch.trained_tokens;
   for (int i = 1; i <= kSteps; ++i) {
     ledger.ResetPeak();
+    before_step();
     const absl::StatusOr<StepOutput> output = step.Run({.step = i,
                                                         .microbatches = microbatches,
                                                         .trained_tokens = tokens * *recipe.parallel.data,
@@ -53,26 +57,33 @@ absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& 
 }  // namespace
 
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, DType activations, int rank) {
-  const MeshShape shape = ToMeshShape(recipe.parallel);
-  FTUNE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Mesh> mesh,
-      Mesh::Create(shape, std::make_unique<Communicator>(MakeCountingTransport(rank, shape.ranks()))));
-  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)),
-                      activations);
-  PeakMoment moment(backend.ledger());
-  Timeline timeline;
-  timeline.set_listener(&moment);
-
+                               const std::optional<PipelinePlan>& stages, int rank,
+                               const DryOptions& options) {
   DryRank dry;
-  LoadModelOptions options = model.options;
-  options.shapes_only = true;
-  PlaceOnMesh(recipe, *mesh, stages, options);
+  const DeviceModel unknown;  // takes no time
+  const DeviceModel& device = options.device != nullptr ? *options.device : unknown;
+  VirtualClock clock(device, options.places, options.trace ? &dry.trace.spans : nullptr);
+  const MeshShape shape = ToMeshShape(recipe.parallel);
+  auto world = std::make_unique<Communicator>(MakeCountingTransport(rank, shape.ranks()));
+  world->set_observers({&clock});
+  FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, Mesh::Create(shape, std::move(world)));
+  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)),
+                      device.activations);
+  backend.set_op_listener(&clock);
+  PeakMoment moment(backend.ledger());
+  SpanTrack spans([&] { return clock.now(); });
+  TimeListeners listeners({&moment, &spans});
+  Timeline timeline;
+  timeline.set_listener(&listeners);
+
+  LoadModelOptions load = model.options;
+  load.shapes_only = true;
+  PlaceOnMesh(recipe, *mesh, stages, load);
   LoadedModel loaded;
   RankParts parts;
   {
     const TimeScope time(&timeline, kStepLane, "load the model");
-    FTUNE_ASSIGN_OR_RETURN(loaded, LoadModel(backend, Stream(), model.model_path, options));
+    FTUNE_ASSIGN_OR_RETURN(loaded, LoadModel(backend, Stream(), model.model_path, load));
     FTUNE_ASSIGN_OR_RETURN(parts, MakeRankParts(recipe, backend, *mesh, stages, *recipe.output_dir, loaded));
   }
   dry.ready = backend.ledger().current();
@@ -90,7 +101,25 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
     step.runner().Evaluate(microbatches.front(), loss);
   }
   const WorkCounter before = backend.work();
-  FTUNE_ASSIGN_OR_RETURN(dry.step, Train(recipe, microbatches, backend.ledger(), step));
+  double begin = 0.0;
+  VirtualTimes before_step;
+  FTUNE_ASSIGN_OR_RETURN(dry.step, Train(recipe, microbatches, backend.ledger(), step, [&] {
+                           begin = clock.now();
+                           before_step = clock.times();
+                           spans.Clear();
+                           dry.trace.spans.clear();
+                         }));
+  if (options.device != nullptr) {
+    dry.times =
+        TimesOf(clock.now() - begin, spans.spans(), clock.times() - before_step, clock.transfer_seconds());
+  }
+  if (options.trace) {
+    dry.trace.spans.insert(dry.trace.spans.end(), spans.spans().begin(), spans.spans().end());
+    for (TimeSpan& span : dry.trace.spans) {
+      span.begin -= begin;
+      span.end -= begin;
+    }
+  }
   dry.useful_flops = (backend.work().useful_flops - before.useful_flops) / kSteps;
   dry.recomputed_flops = (backend.work().recomputed_flops - before.recomputed_flops) / kSteps;
   dry.peak = moment.peak();

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/dtype.h"
+#include "cmd/plan/dry_times.h"
+#include "cmd/plan/dry_trace.h"
 #include "cmd/recipe/recipe.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -24,16 +25,24 @@ struct DryRank {
   int64_t parameters = 0, trainable = 0;
   // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
   double useful_flops = 0.0, recomputed_flops = 0.0;
+  std::optional<DryTimes> times;  // of the last step; where the device is known
+  DryTrace trace;                 // of the last step; where it was asked for
 
   bool SameMemory(const DryRank& other) const {
     return ready == other.ready && step == other.step && peak == other.peak;
   }
 };
 
+struct DryOptions {
+  const DeviceModel* device = nullptr;  // null: it is not known
+  HostPlaces places;
+  bool trace = false;
+};
+
 // The model loaded, an evaluation where the recipe has data for one, and steps of full microbatches, all of
-// whose tokens train, on a device with activations of that type. `model.options` are those of one rank;
-// `stages` where there is a pipeline.
+// whose tokens train. `model.options` are those of one rank; `stages` where there is a pipeline.
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
-                               const std::optional<PipelinePlan>& stages, DType activations, int rank);
+                               const std::optional<PipelinePlan>& stages, int rank,
+                               const DryOptions& options);
 
 }  // namespace ftune

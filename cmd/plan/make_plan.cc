@@ -30,8 +30,14 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
       .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
       .capacity = target ? target->MemoryOfRank() : HostMemory() / *recipe.launch.ranks_per_host,
       .target = target};
-  FTUNE_ASSIGN_OR_RETURN(plan.mesh,
-                         FindRoles(recipe, model, stages, target ? target->device.activations : DType::kF32));
+  DryOptions dry = {.places = {.per_host = static_cast<int>(*recipe.launch.ranks_per_host)}};
+  if (target) dry.device = &target->device;
+  FTUNE_ASSIGN_OR_RETURN(plan.mesh, FindRoles(recipe, model, stages, dry));
+  FTUNE_ASSIGN_OR_RETURN(plan.time, TimeStep(recipe, plan.mesh, stages));
+  if (target) {
+    const auto peak = target->device.peak.find(ToDType(*recipe.precision.weights));
+    if (peak != target->device.peak.end()) plan.peak_flops = peak->second * target->hosts * target->per_host;
+  }
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cmd/plan/time_text.h"
 #include "cmd/report/run_log.h"
 
 namespace ftune {
@@ -32,6 +33,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                   {"per_host", plan.target->per_host},
                   {"device", plan.target->device.name}};
   }
+  AddTime(plan, json);
   return json;
 }
 

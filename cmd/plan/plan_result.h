@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cmd/plan/roles.h"
+#include "cmd/plan/step_time.h"
 #include "cmd/plan/target.h"
 
 namespace ftune {
@@ -20,6 +21,13 @@ struct PlanResult {
   int64_t capacity = 0;     // bytes that a rank may have
   // What the plan is for, where that is known.
   std::optional<Target> target;
+  std::optional<StepTime> time;      // where the device is known
+  std::optional<double> peak_flops;  // a second, of all ranks: what MFU is told of
+
+  double tokens_per_second() const { return static_cast<double>(step_tokens) / time->seconds; }
+  // Model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B): what is recomputed does not count,
+  // and of attention only the pairs that the causal mask leaves.
+  double mfu() const { return mesh.useful_flops / time->seconds / *peak_flops; }
 
   // Bytes that a rank needs beside what its ledger has.
   int64_t Runtime() const { return target ? target->device.runtime : 0; }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
 #include "cmd/report/table.h"
 
@@ -55,8 +56,9 @@ std::string MemoryTable(const PlanResult& plan) {
 
 std::string PlanText(const PlanResult& plan) {
   const std::string whose = plan.target ? StrCat(", on ", Describe(*plan.target)) : " of this host's memory";
-  return StrCat(Head(plan), "\n", MemoryTable(plan), "each rank has ", HumanBytes(plan.capacity), whose,
-                ": the recipe ", plan.fits() ? "fits" : "does not fit", "\n");
+  return StrCat(Head(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
+                HumanBytes(plan.capacity), whose, ": the recipe ", plan.fits() ? "fits" : "does not fit",
+                "\n");
 }
 
 }  // namespace ftune

@@ -61,7 +61,7 @@ std::string NameOf(int pipeline, const TensorClass& tensor, const MeshShape& sha
 }  // namespace
 
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
-                                      const std::optional<PipelinePlan>& stages, DType activations) {
+                                      const std::optional<PipelinePlan>& stages, const DryOptions& options) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
   FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
   const std::vector<TensorClass> classes = ClassesOf(config, shape.tensor);
@@ -73,7 +73,7 @@ absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& mod
                        .ranks = static_cast<int>(tensor.ranks.size()) * shape.data * shape.context};
       for (const int data : RanksToRun(shape.data)) {
         const int rank = RankAt(shape, pipeline, data, tensor.ranks.front());
-        FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, activations, rank));
+        FTUNE_ASSIGN_OR_RETURN(DryRank dry, RunDry(recipe, model, stages, rank, options));
         if (role.rank >= 0 && dry.peak.total() <= role.dry.peak.total()) continue;
         role.rank = rank;
         role.dry = std::move(dry);

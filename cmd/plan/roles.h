@@ -29,6 +29,6 @@ struct RolesOfMesh {
 // Runs the ranks dry that can need most: of the data axis, whose shares differ by some elements (ZeRO), all,
 // or of more than eight the first and the last.
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
-                                      const std::optional<PipelinePlan>& stages, DType activations);
+                                      const std::optional<PipelinePlan>& stages, const DryOptions& options);
 
 }  // namespace ftune

@@ -76,13 +76,13 @@ absl::Status CompressedSums::TakeOwed() {
 }
 
 void CompressedSums::SumCopies(size_t block, const Tensor& part) {
-  if (!backend_.computes()) return;
+  if (!backend_.computes()) return reducer_.CallAllReduce(counts_[block]).IgnoreError();
   Residuals residuals = owed_[block].residuals();
   reducer_.AllReduce(Floats(part), counts_[block], residuals).IgnoreError();
 }
 
 void CompressedSums::Scatter(size_t block, const Tensor& flat, const Tensor& out) {
-  if (!backend_.computes()) return;
+  if (!backend_.computes()) return reducer_.CallReduceScatter(counts_[block]).IgnoreError();
   Residuals residuals = owed_[block].residuals();
   reducer_.ReduceScatter(Floats(flat), counts_[block], Floats(out), residuals).IgnoreError();
 }

@@ -110,14 +110,12 @@ void ModelShards::AddSquares(const Tensor& sum) {
 }
 
 void ModelShards::SumOverShards(const Tensor& value) {
-  if (!backend_.computes()) return;
   groups_.shards().Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
   mesh_->axis(MeshAxis::kTensor).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
   mesh_->axis(MeshAxis::kPipeline).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
 }
 
 void ModelShards::SumOverBatch(const Tensor& value) {
-  if (!backend_.computes()) return;
   mesh_->axis(MeshAxis::kData).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
   mesh_->axis(MeshAxis::kPipeline).Run(Call::AllReduce(BufferOf(stream_, value))).IgnoreError();
 }

@@ -131,7 +131,7 @@ void ShardedGradients::ReduceTied() {
   constexpr size_t kTied = 0;
   if (!tied_sum_.concerns(kTied)) return;
   const ParameterStore& store = model_.blocks()[kTied]->store();
-  if (backend_.computes()) tied_sum_.Reduce(stream_, model_);
+  tied_sum_.Reduce(stream_, model_);
   tensor_sums_.Reduce(stream_, model_, kTied);
   if (!by_block()) return ReduceWhole(kTied);
   // An error stays in the group.
@@ -140,7 +140,6 @@ void ShardedGradients::ReduceTied() {
 }
 
 Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const Tensor& out) {
-  if (!backend_.computes()) return {};
   if (compressed_ && !compressed_->over_copies()) {
     compressed_->Scatter(block, flat, out);
     return {};
@@ -150,7 +149,7 @@ Pending ShardedGradients::StartScatter(size_t block, const Tensor& flat, const T
 }
 
 void ShardedGradients::StartCopiesSum(const Tensor& part) {
-  if (!backend_.computes() || groups_.copies().size() == 1) return;
+  if (groups_.copies().size() == 1) return;
   sums_.push_back(groups_.copies().Start(Call::AllReduce(BufferOf(stream_, part))));
 }
 

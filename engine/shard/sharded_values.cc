@@ -140,7 +140,6 @@ Tensor ShardedValues::OwnIn(const Part& part) const {
 void ShardedValues::Gather(Part& part) {
   if (!part.sharded || part.current) return;
   part.current = true;
-  if (!backend_.computes()) return;
   part.pending = group_.Start(
       Call::AllGather(BufferOf(stream_, part.share), BufferOf(stream_, part.whole), part.counts));
 }
@@ -208,7 +207,7 @@ void ShardedValues::Publish() {
       if (part.size == 0 || !part.trainable) continue;
       if (part.sharded) {
         part.current = false;
-      } else if (backend_.computes()) {
+      } else {
         part.pending = group_.Start(
             Call::AllGather(BufferOf(stream_, part.share), BufferOf(stream_, part.whole), part.counts));
       }

@@ -15,6 +15,7 @@ struct CommSpan {
   const Communicator* group = nullptr;
   GroupRanks ranks;
   bool is_wait = false;
+  uint64_t ticket = 0;        // of a call that was started, and of the wait for it
   CallSignature call;         // not known of a wait
   int64_t bytes_to_send = 0;  // by this rank, with the algorithm that sends least
   double begin = 0.0;

@@ -43,7 +43,9 @@ absl::Status Pending::Wait() {
   return communicator_ == nullptr ? absl::OkStatus() : communicator_->WaitFor(ticket_);
 }
 
-bool Pending::done() const { return communicator_ == nullptr || communicator_->queue_->Done(ticket_); }
+bool Pending::done() const {
+  return communicator_ == nullptr || !communicator_->queue_ || communicator_->queue_->Done(ticket_);
+}
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, std::vector<int> world_ranks)
     : transport_(std::move(transport)),
@@ -80,29 +82,38 @@ absl::Status Communicator::Observe(CommSpan span, const std::function<absl::Stat
   return status;
 }
 
-absl::Status Communicator::RunNow(const Call& call, bool exposed) {
+absl::Status Communicator::RunNow(const Call& call, bool exposed, uint64_t ticket) {
   if (observers_.empty()) return transport_->Run(call);
-  return Observe(
-      {.call = call.signature(), .bytes_to_send = BytesSent(call, rank_, size_), .exposed = exposed},
-      [&] { return transport_->Run(call); });
+  return Observe({.ticket = ticket,
+                  .call = call.signature(),
+                  .bytes_to_send = BytesSent(call, rank_, size_),
+                  .exposed = exposed},
+                 [&] { return transport_->Run(call); });
 }
 
 absl::Status Communicator::WaitFor(uint64_t ticket) {
-  if (observers_.empty()) return queue_->Wait(ticket);
-  return Observe({.is_wait = true, .exposed = true}, [&] { return queue_->Wait(ticket); });
+  const auto wait = [&] { return queue_ ? queue_->Wait(ticket) : transport_->status(); };
+  if (observers_.empty()) return wait();
+  return Observe({.is_wait = true, .ticket = ticket, .exposed = true}, wait);
 }
 
 absl::Status Communicator::Run(Call call) {
-  if (queue_) FTUNE_RETURN_IF_ERROR(WaitFor(queue_->last()));
+  if (const uint64_t last = queue_ ? queue_->last() : started_at_once_; last > 0) {
+    FTUNE_RETURN_IF_ERROR(WaitFor(last));
+  }
   Number(call);
   return RunNow(call, true);
 }
 
 Pending Communicator::Start(Call call) {
   Number(call);
-  if (size_ == 1 || transport_->returns_at_once()) {
+  if (size_ == 1) {
     RunNow(call, true).IgnoreError();  // it stays in the transport
     return {};
+  }
+  if (transport_->returns_at_once()) {
+    RunNow(call, false, ++started_at_once_).IgnoreError();  // likewise
+    return Pending(this, started_at_once_);
   }
   if (!queue_) {
     queue_ = std::make_unique<CallQueue>([this](const Call& c) { return RunNow(c, false); });

@@ -86,7 +86,7 @@ class Communicator {
  private:
   friend class Pending;
   Communicator(std::unique_ptr<Transport> transport, std::vector<int> world_ranks);
-  absl::Status RunNow(const Call& call, bool exposed);
+  absl::Status RunNow(const Call& call, bool exposed, uint64_t ticket = 0);
   absl::Status WaitFor(uint64_t ticket);
   // Does what `span` is of, and tells the observers.
   absl::Status Observe(CommSpan span, const std::function<absl::Status()>& work);
@@ -101,6 +101,7 @@ class Communicator {
   CommTraffic traffic_;
   std::vector<CallObserver*> observers_;
   std::unique_ptr<CallQueue> queue_;  // made by the first Start
+  uint64_t started_at_once_ = 0;      // calls that needed no queue, though others would go on beside them
 };
 
 // A group of one rank.

@@ -28,17 +28,44 @@ void CompressedReducer::CompressOwing(std::span<float> values, std::span<float> 
   }
 }
 
+CompressedReducer::Exchange CompressedReducer::ExchangeOf(const std::vector<int64_t>& counts) const {
+  const int me = comm_.rank();
+  Exchange exchange;
+  for (int r = 0; r < comm_.size(); ++r) {
+    exchange.out_bytes.push_back(r == me ? 0 : compressor_.BytesFor(counts[r]));
+    exchange.in_bytes.push_back(r == me ? 0 : compressor_.BytesFor(counts[me]));
+  }
+  return exchange;
+}
+
+absl::Status CompressedReducer::CallReduceScatter(const std::vector<int64_t>& counts) {
+  const auto [out_bytes, in_bytes] = ExchangeOf(counts);
+  const Buffer out = {.count = Offsets(out_bytes).back(), .dtype = DType::kU8};
+  const Buffer in = {.count = Offsets(in_bytes).back(), .dtype = DType::kU8};
+  return comm_.Run(Call::AllToAll(out, out_bytes, in, in_bytes));
+}
+
+absl::Status CompressedReducer::CallAllReduce(const std::vector<int64_t>& counts) {
+  if (comm_.size() == 1) return absl::OkStatus();
+  FTUNE_RETURN_IF_ERROR(CallReduceScatter(counts));
+  const std::vector<int64_t> bytes = BytesOf(counts);
+  const Buffer out = {.count = bytes[comm_.rank()], .dtype = DType::kU8};
+  return comm_.Run(Call::AllGather(out, {.count = Offsets(bytes).back(), .dtype = DType::kU8}, bytes));
+}
+
+std::vector<int64_t> CompressedReducer::BytesOf(const std::vector<int64_t>& counts) const {
+  std::vector<int64_t> bytes;
+  for (const int64_t count : counts) bytes.push_back(compressor_.BytesFor(count));
+  return bytes;
+}
+
 absl::Status CompressedReducer::ReduceScatter(std::span<const float> values,
                                               const std::vector<int64_t>& counts, std::span<float> out,
                                               Residuals& residuals) {
   const int me = comm_.rank();
   const std::vector<int64_t> offsets = Offsets(counts);
   assert(offsets.back() == std::ssize(values) && residuals.sent.size() == values.size());
-  std::vector<int64_t> out_bytes, in_bytes;  // to and from each rank
-  for (int r = 0; r < comm_.size(); ++r) {
-    out_bytes.push_back(r == me ? 0 : compressor_.BytesFor(counts[r]));
-    in_bytes.push_back(r == me ? 0 : compressor_.BytesFor(counts[me]));
-  }
+  const auto [out_bytes, in_bytes] = ExchangeOf(counts);
   const std::vector<int64_t> out_at = Offsets(out_bytes), in_at = Offsets(in_bytes);
   out_.resize(out_at.back());
   in_.resize(in_at.back());
@@ -66,8 +93,7 @@ absl::Status CompressedReducer::AllReduce(std::span<float> values, const std::ve
   const std::vector<int64_t> offsets = Offsets(counts);
   const std::span<float> share = values.subspan(offsets[comm_.rank()], counts[comm_.rank()]);
   FTUNE_RETURN_IF_ERROR(ReduceScatter(values, counts, share, residuals));
-  std::vector<int64_t> bytes;
-  for (const int64_t count : counts) bytes.push_back(compressor_.BytesFor(count));
+  const std::vector<int64_t> bytes = BytesOf(counts);
   out_.resize(bytes[comm_.rank()]);
   CompressOwing(share, residuals.owned, out_.data());
   in_.resize(Offsets(bytes).back());

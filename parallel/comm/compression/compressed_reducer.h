@@ -40,11 +40,21 @@ class CompressedReducer {
   absl::Status ReduceScatter(std::span<const float> values, const std::vector<int64_t>& counts,
                              std::span<float> out, Residuals& residuals);
 
+  // The calls of both alone, of buffers that have no memory: for a dry run.
+  absl::Status CallAllReduce(const std::vector<int64_t>& counts);
+  absl::Status CallReduceScatter(const std::vector<int64_t>& counts);
+
   // Adds all that the sums lack of this rank's share to it, and empties the residuals: before a checkpoint,
   // or to keep it in one.
   absl::Status TakeOwed(std::span<float> share, const std::vector<int64_t>& counts, Residuals& residuals);
 
  private:
+  struct Exchange {
+    std::vector<int64_t> out_bytes, in_bytes;  // to and from each rank
+  };
+  Exchange ExchangeOf(const std::vector<int64_t>& counts) const;
+  // Of each rank's share, compressed.
+  std::vector<int64_t> BytesOf(const std::vector<int64_t>& counts) const;
   // Adds the residual to `values`, compresses the sum, keeps what is lost, and leaves in `values` what was
   // sent.
   void CompressOwing(std::span<float> values, std::span<float> residual, std::byte* out);
