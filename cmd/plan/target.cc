@@ -85,6 +85,9 @@ absl::Status ResolveFor(LoadedRecipe& loaded, const Target& target) {
   launch.kind.reset();
   launch.device.reset();
   launch.ranks_per_host = target.per_host;
+  // A device whose activations are f16 has no bf16.
+  std::optional<WeightType>& weights = loaded.recipe.precision.weights;
+  if (!weights && target.device.activations == DType::kF16) weights = WeightType::kFp16;
   // A rank on another device than a CPU has one thread that computes nothing.
   const int cores = target.device.is_cpu ? CpuCores() : target.per_host;
   return Resolve(loaded, {.cores = cores,
