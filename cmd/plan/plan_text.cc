@@ -56,9 +56,14 @@ std::string MemoryTable(const PlanResult& plan) {
 
 std::string PlanText(const PlanResult& plan) {
   const std::string whose = plan.target ? StrCat(", on ", Describe(*plan.target)) : " of this host's memory";
+  const std::string unmeasured =
+      plan.target
+          ? ""
+          : "how long a step takes is known once `ftune bench`, for as many threads as a rank has, has "
+            "measured this machine\n";
   return StrCat(Head(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
                 HumanBytes(plan.capacity), whose, ": the recipe ", plan.fits() ? "fits" : "does not fit",
-                "\n");
+                "\n", unmeasured);
 }
 
 }  // namespace ftune
