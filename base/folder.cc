@@ -17,6 +17,16 @@ bool Exists(const std::filesystem::path& path) {
   return std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found;
 }
 
+std::filesystem::path NearestFolder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::path nearest = std::filesystem::absolute(folder, error).lexically_normal();
+  if (!nearest.has_filename()) nearest = nearest.parent_path();  // "a/." has become "a/"
+  while (!std::filesystem::is_directory(nearest, error) && nearest.has_relative_path()) {
+    nearest = nearest.parent_path();
+  }
+  return nearest;
+}
+
 absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;

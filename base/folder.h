@@ -12,6 +12,8 @@ namespace ftune {
 // False only if there is surely nothing: what cannot be looked at (no permission) counts as there, so that
 // opening it names the cause.
 bool Exists(const std::filesystem::path& path);
+// The folder, or the one above it that is there.
+std::filesystem::path NearestFolder(const std::filesystem::path& folder);
 
 // What lies in the folder, sorted.
 absl::StatusOr<std::vector<std::filesystem::path>> ListFolder(const std::filesystem::path& folder);

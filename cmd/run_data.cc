@@ -116,7 +116,7 @@ void TakeAddedTokens(const RunData& data, LoadModelOptions& options) {
 }
 
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
-                                    Progress& progress) {
+                                    Progress& progress, std::optional<int64_t> most_bytes) {
   FTUNE_RETURN_IF_ERROR(ResolveDatasetsOf(loaded, reporter));
   Recipe& recipe = loaded.recipe;
   FTUNE_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(plan.model_path));
@@ -134,7 +134,8 @@ absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan,
   PrepareOptions options{.folder = PreparedFolder(recipe.data.prepared_path),
                          .memory_will_do = !recipe.data.prepared_path.has_value(),
                          .build = {.bad_rows = ToBadRows(recipe.data.on_bad_row),
-                                   .threads = static_cast<int>(*recipe.launch.threads)}};
+                                   .threads = static_cast<int>(*recipe.launch.threads)},
+                         .most_bytes = most_bytes};
   FTUNE_ASSIGN_OR_RETURN(options.source,
                          DescribeSource(data.tokenizer_path, template_text, ToSampleOptions(recipe.data)));
   const auto prepare = [&](const std::vector<DataSource>& sources) -> absl::StatusOr<PreparedDataset> {

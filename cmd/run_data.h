@@ -53,9 +53,9 @@ struct RunData {
 
 // From prepared data, or prepared now; streamed data is left alone. Datasets of the hub are looked up, and
 // downloaded if need be. data.sequence_len is capped here by what the model was made for. Ids beyond the
-// model's vocabulary are an error.
+// model's vocabulary are an error. `most_bytes` as PrepareOptions has it.
 absl::StatusOr<RunData> LoadRunData(LoadedRecipe& loaded, const ModelPlan& plan, const HubReporter& reporter,
-                                    Progress& progress);
+                                    Progress& progress, std::optional<int64_t> most_bytes = std::nullopt);
 
 // The part of that which needs no data: the tokenizer, the chat template, stop tokens, added tokens. `files`
 // are those of plan.model_path; where the tokenizer is elsewhere, they learn it. → the template's text, for

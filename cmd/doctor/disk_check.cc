@@ -28,15 +28,6 @@ constexpr int64_t kBytes = 256'000'000;
 constexpr size_t kPiece = 8'000'000;
 constexpr absl::Duration kLongest = absl::Seconds(10);  // of each half, on a slow disk
 
-// The folder, or the one above it that is there.
-fs::path NearestFolder(const fs::path& folder) {
-  std::error_code error;
-  fs::path nearest = fs::absolute(folder, error).lexically_normal();
-  if (!nearest.has_filename()) nearest = nearest.parent_path();  // "a/." has become "a/"
-  while (!fs::is_directory(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
-  return nearest;
-}
-
 struct Transfer {
   int64_t bytes = 0;
   double seconds = 0.0;

@@ -21,6 +21,7 @@
 #include "base/strings.h"
 #include "cmd/doctor/cgroup.h"
 #include "cmd/doctor/host_checks.h"
+#include "cmd/plan/host_memory.h"
 #include "cmd/report/progress.h"
 #include "engine/backend/cpu/cpu_facts.h"
 #include "parallel/launch/core_shares.h"
@@ -44,12 +45,6 @@ std::string ValueIn(const char* file, std::string_view name, std::string_view be
     return line.substr(value, line.find_last_not_of(" \t\"") + 1 - value);
   }
   return "";
-}
-
-// /proc/meminfo's are in KiB.
-int64_t MemoryFact(std::string_view name) {
-  const std::string value = ValueIn("/proc/meminfo", name, ":");
-  return value.empty() ? 0 : std::strtoll(value.c_str(), nullptr, 10) << 10;
 }
 
 std::string DescribeLimit(rlim_t limit, std::string (*describe)(int64_t)) {

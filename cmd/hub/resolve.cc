@@ -81,10 +81,12 @@ absl::StatusOr<ResolvedModel> ResolveModelPath(const std::string& path,
 
 absl::StatusOr<ResolvedDataset> ResolveDataset(const std::string& path,
                                                const std::optional<std::string>& revision,
-                                               DatasetChoice choice, const HubReporter& reporter) {
+                                               DatasetChoice choice, const HubReporter& reporter,
+                                               HubAccess access) {
   const std::optional<HubPath> hub = OnHub(path, RepoKind::kDataset);
   if (!hub) return ResolvedDataset{};
-  FTUNE_ASSIGN_OR_RETURN(const HubSettings settings, ReadHubSettings(ProcessEnvironment()));
+  FTUNE_ASSIGN_OR_RETURN(HubSettings settings, ReadHubSettings(ProcessEnvironment()));
+  if (access == HubAccess::kCacheOnly && settings.offline.empty()) settings.offline = "this command";
   FTUNE_ASSIGN_OR_RETURN(const std::string checked, CheckedRevision(revision));
   choice.id = hub->repo.id;
   using Paths = std::vector<std::string>;
@@ -131,14 +133,15 @@ absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter, M
   return absl::OkStatus();
 }
 
-absl::Status ResolveDatasetsOf(LoadedRecipe& loaded, const HubReporter& reporter) {
+absl::Status ResolveDatasetsOf(LoadedRecipe& loaded, const HubReporter& reporter, HubAccess access) {
   const auto resolve = [&](const std::string& key, std::vector<DataSource>& sources,
                            bool train) -> absl::Status {
     for (DataSource& source : sources) {
       FTUNE_ASSIGN_OR_RETURN(
           const ResolvedDataset resolved,
           ResolveDataset(source.path, source.revision,
-                         {.subset = source.name, .split = source.split, .train_is_meant = train}, reporter));
+                         {.subset = source.name, .split = source.split, .train_is_meant = train}, reporter,
+                         access));
       source.files = resolved.files;
       if (!resolved.commit.empty()) {
         source.revision = resolved.commit;

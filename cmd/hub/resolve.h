@@ -30,16 +30,20 @@ struct ResolvedDataset {
   std::string commit;
 };
 
+enum class HubAccess { kDownloads, kCacheOnly };
+
 // The same of a dataset. `choice` says which of its files; its id is filled in.
 absl::StatusOr<ResolvedDataset> ResolveDataset(const std::string& path,
                                                const std::optional<std::string>& revision,
-                                               DatasetChoice choice, const HubReporter& reporter);
+                                               DatasetChoice choice, const HubReporter& reporter,
+                                               HubAccess access = HubAccess::kDownloads);
 
 // Fills in ModelSection::here and DataSource::files, and the commits as revisions, so that the recipe that a
 // run keeps names the very same content. Keys that only hub ids have (revision, name, split) are an error on
 // others.
 absl::Status ResolveModelOf(LoadedRecipe& loaded, const HubReporter& reporter,
                             ModelParts parts = ModelParts::kAll);
-absl::Status ResolveDatasetsOf(LoadedRecipe& loaded, const HubReporter& reporter);
+absl::Status ResolveDatasetsOf(LoadedRecipe& loaded, const HubReporter& reporter,
+                               HubAccess access = HubAccess::kDownloads);
 
 }  // namespace ftune

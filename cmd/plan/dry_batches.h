@@ -8,8 +8,12 @@
 
 namespace ftune {
 
-// A rank's microbatches of a step: as many packs of so many tokens as there can be, each one text of which
-// all tokens train.
-std::vector<Batch> FullMicrobatches(const Recipe& recipe);
+enum class PackContent {
+  kFull,   // as many tokens as there can be, of one text, all of which train
+  kLeast,  // as few as a pack may be of, where data.packing does not fill it up, of which one trains
+};
+
+// A rank's microbatches of a step, of as many packs as there can be.
+std::vector<Batch> DryMicrobatches(const Recipe& recipe, PackContent content);
 
 }  // namespace ftune

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cmd/plan/dry_batches.h"
+#include "cmd/plan/dry_save.h"
 #include "cmd/plan/dry_times.h"
 #include "cmd/plan/dry_trace.h"
 #include "cmd/recipe/recipe.h"
@@ -23,6 +25,9 @@ struct DryRank {
   std::string moment;  // "forward 0, head": what was done then
   // Of the parameters that are here, each whole; copies that other stages have too are counted there.
   int64_t parameters = 0, trainable = 0;
+  // With what a save in the background keeps from the first one on; the same as `step` where there is none.
+  MemoryUse saved_step;
+  SavedBytes saved;
   // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
   double useful_flops = 0.0, recomputed_flops = 0.0;
   std::optional<DryTimes> times;  // of the last step; where the device is known
@@ -37,10 +42,11 @@ struct DryOptions {
   const DeviceModel* device = nullptr;  // null: it is not known
   HostPlaces places;
   bool trace = false;
+  PackContent content = PackContent::kFull;
 };
 
-// The model loaded, an evaluation where the recipe has data for one, and steps of full microbatches, all of
-// whose tokens train. `model.options` are those of one rank; `stages` where there is a pipeline.
+// The model loaded, an evaluation where the recipe has data for one, steps of microbatches, and a checkpoint.
+// `model.options` are those of one rank; `stages` where there is a pipeline.
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
                                const std::optional<PipelinePlan>& stages, int rank,
                                const DryOptions& options);

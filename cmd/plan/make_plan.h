@@ -10,9 +10,16 @@
 
 namespace ftune {
 
-// `target`: what the recipe was resolved for, if not for this host. Complete also where the recipe does not
-// fit. An error where it cannot be: of the model's config.json, or of the recipe's mesh.
+struct PlanOptions {
+  std::optional<Target> target;  // what the recipe was resolved for, if not for this host
+  PlanDepth depth = PlanDepth::kWhole;
+  bool traced = false;  // with the trace of each role
+  PackContent content = PackContent::kFull;
+};
+
+// Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of
+// the recipe's mesh.
 absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model,
-                                    const std::optional<Target>& target);
+                                    const PlanOptions& options = {});
 
 }  // namespace ftune

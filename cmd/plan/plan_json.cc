@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cmd/plan/facts_text.h"
 #include "cmd/plan/time_text.h"
 #include "cmd/report/run_log.h"
 
@@ -20,6 +21,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                      {"needs", plan.Needs(role)},
                      {"ready", ToJson(role.dry.ready)},
                      {"step", ToJson(role.dry.step)},
+                     {"step_after_save", ToJson(role.dry.saved_step)},
                      {"capacity", plan.capacity},
                      {"fits", plan.Fits(role)}});
   }
@@ -33,6 +35,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                   {"per_host", plan.target->per_host},
                   {"device", plan.target->device.name}};
   }
+  AddFacts(plan, json);
   AddTime(plan, json);
   return json;
 }

@@ -1,27 +1,13 @@
 #include "cmd/plan/plan_text.h"
 
-#include <vector>
-
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cmd/plan/facts_text.h"
 #include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
-#include "cmd/report/table.h"
 
 namespace ftune {
 namespace {
-
-std::string Head(const PlanResult& plan) {
-  const RolesOfMesh& mesh = plan.mesh;
-  const std::string recomputed =
-      mesh.recomputed_flops > 0 ? absl::StrFormat(", of which %.3g are recomputed", mesh.recomputed_flops)
-                                : "";
-  return absl::StrFormat(
-      "%d parameters, of which %d train\n%s; a step is %d tokens, on each rank %d microbatches of %d × %d\n"
-      "%.3g floating-point operations a step%s\n",
-      mesh.parameters, mesh.trainable, plan.mesh_in_words, plan.step_tokens, plan.microbatches, plan.packs,
-      plan.pack_tokens, mesh.useful_flops + mesh.recomputed_flops, recomputed);
-}
 
 TableRow Cells(const RankRole& role, const PlanResult& plan) {
   TableRow cells = {role.name, StrCat(role.ranks)};
@@ -37,14 +23,32 @@ TableRow Cells(const RankRole& role, const PlanResult& plan) {
   return cells;
 }
 
-std::string MemoryTable(const PlanResult& plan) {
+}  // namespace
+
+std::string HeadText(const PlanResult& plan) {
+  const RolesOfMesh& mesh = plan.mesh;
+  const std::string recomputed =
+      mesh.recomputed_flops > 0 ? absl::StrFormat(", of which %.3g are recomputed", mesh.recomputed_flops)
+                                : "";
+  return absl::StrFormat(
+      "%d parameters, of which %d train\n%s; a step is %d tokens, on each rank %d microbatches of %d × %d\n"
+      "%.3g floating-point operations a step%s\n",
+      mesh.parameters, mesh.trainable, plan.mesh_in_words, plan.step_tokens, plan.microbatches, plan.packs,
+      plan.pack_tokens, mesh.useful_flops + mesh.recomputed_flops, recomputed);
+}
+
+std::vector<TableRow> MemoryRows(const PlanResult& plan) {
   std::vector<TableRow> rows = {{"role", "ranks"}};
   for (int i = 0; i < kCategories; ++i) rows[0].emplace_back(Name(static_cast<Category>(i)));
   rows[0].emplace_back("peak");
   if (plan.target) rows[0].insert(rows[0].end(), {"runtime", "fragmentation", "in all"});
   rows[0].emplace_back("of what there is");
   for (const RankRole& role : plan.mesh.roles) rows.push_back(Cells(role, plan));
-  std::string text = TableText(rows, CellsTo::kRight);
+  return rows;
+}
+
+std::string MomentsText(const PlanResult& plan) {
+  std::string text;
   for (const RankRole& role : plan.mesh.roles) {
     StrAppend(text, role.name, ": the peak is in ", role.dry.moment, "; between steps ",
               HumanBytes(role.dry.ready.total()), "\n");
@@ -52,18 +56,21 @@ std::string MemoryTable(const PlanResult& plan) {
   return text;
 }
 
-}  // namespace
+std::string VerdictText(const PlanResult& plan) {
+  const std::string whose = plan.target ? StrCat(", on ", Describe(*plan.target)) : " of this host's memory";
+  return StrCat("each rank has ", HumanBytes(plan.capacity), whose, ": the recipe ",
+                plan.fits() ? "fits" : "does not fit", "\n");
+}
 
 std::string PlanText(const PlanResult& plan) {
-  const std::string whose = plan.target ? StrCat(", on ", Describe(*plan.target)) : " of this host's memory";
   const std::string unmeasured =
       plan.target
           ? ""
           : "how long a step takes is known once `ftune bench`, for as many threads as a rank has, has "
             "measured this machine\n";
-  return StrCat(Head(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
-                HumanBytes(plan.capacity), whose, ": the recipe ", plan.fits() ? "fits" : "does not fit",
-                "\n", unmeasured);
+  return StrCat(HeadText(plan), FactsText(plan), TimeText(plan), "\n",
+                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan),
+                unmeasured);
 }
 
 }  // namespace ftune

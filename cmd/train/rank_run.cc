@@ -16,6 +16,7 @@
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_observer.h"
 #include "cmd/train/log_sinks.h"
+#include "cmd/train/memory_check.h"
 #include "cmd/train/rank_parts.h"
 #include "cmd/train/resume_run.h"
 #include "cmd/train/run_checkpoints.h"
@@ -157,6 +158,9 @@ absl::StatusOr<CommandResult> RankRun::RunRecipe() {
   }
   FTUNE_RETURN_IF_ERROR(TakeUpRun());
   FTUNE_RETURN_IF_ERROR(InTurn([this] { return FindModel(); }));
+  if (!start_.environment && !options_.resume && !options_.verify) {
+    FTUNE_RETURN_IF_ERROR(CheckFitsHost(options_, loaded_, model_plan_, progress_));
+  }
   // Before anything is made of them: ranks with other models would wait for each other in other calls.
   if (own_files_ || leads()) {
     FTUNE_ASSIGN_OR_RETURN(inputs_, ModelInputs(recipe(), model_plan_));

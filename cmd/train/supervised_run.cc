@@ -19,6 +19,7 @@
 #include "cmd/report/screen.h"
 #include "cmd/run_data.h"
 #include "cmd/train/local_ranks.h"
+#include "cmd/train/memory_check.h"
 #include "cmd/train/rank_ends.h"
 #include "cmd/train/rank_report.h"
 #include "cmd/train/resume_run.h"
@@ -74,6 +75,9 @@ absl::StatusOr<CommandResult> SupervisedRun::RunInFolder() {
     absl::StatusOr<ModelPlan> found = FindModel();
     if (!found.ok()) return loaded_.Placed(found.status());
     model_plan = *std::move(found);
+  }
+  if (hosts_.empty() && !options_.resume && !options_.verify) {
+    FTUNE_RETURN_IF_ERROR(CheckFitsHost(options_, loaded_, *model_plan, progress_));
   }
   if (!folder_) FTUNE_RETURN_IF_ERROR(TakeFolder());
   recipe_before_ = StateOf(paths_.recipe());

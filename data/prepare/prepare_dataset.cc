@@ -188,12 +188,27 @@ int64_t BytesOf(const MappedTokenStore& store) {
   return bytes;
 }
 
-int64_t ShardBytes(const Files& files) {
+int64_t BytesOf(const Files& files) {
   int64_t total = 0;
   for (const std::vector<HashedFile>& entry : files) {
     for (const HashedFile& file : entry) total += file.size;
   }
-  return std::clamp(total / kShards, kMinShardBytes, kMaxShardBytes);
+  return total;
+}
+
+int64_t ShardBytes(const Files& files) {
+  return std::clamp(BytesOf(files) / kShards, kMinShardBytes, kMaxShardBytes);
+}
+
+absl::Status CheckMayRead(const std::vector<DatasetEntry>& entries, const Files& files,
+                          const std::optional<int64_t>& most_bytes) {
+  const int64_t bytes = BytesOf(files);
+  if (!most_bytes || bytes <= *most_bytes) return absl::OkStatus();
+  return DataError({.file = entries.front().path,
+                    .message = "the data is not prepared yet",
+                    .found = StrCat(bytes / 1'000'000, " MB"),
+                    .expected = StrCat("at most ", *most_bytes / 1'000'000, " MB to be read at once"),
+                    .hint = "`ftune data` prepares it"});
 }
 
 }  // namespace
@@ -211,12 +226,16 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const std::vector<DatasetEntry>& 
     FTUNE_ASSIGN_OR_RETURN(Dataset dataset, BuildInMemory(entries, files, builder, build, observer));
     return PreparedDataset{.dataset = std::move(dataset), .files = Flat(files)};
   };
-  if (options.folder.empty()) return in_memory();
+  if (options.folder.empty()) {
+    FTUNE_RETURN_IF_ERROR(CheckMayRead(entries, files, options.most_bytes));
+    return in_memory();
+  }
 
   FTUNE_ASSIGN_OR_RETURN(const StoreKey key, MakeStoreKey(entries, files, options.source, build));
   StorePreparation preparation(entries, files, key, build, options.folder, observer);
   FoundStore found = preparation.Ready();
   if (!found.store) {
+    FTUNE_RETURN_IF_ERROR(CheckMayRead(entries, files, options.most_bytes));
     absl::StatusOr<std::unique_ptr<StoreLock>> lock = preparation.Lock();
     if (!lock.ok()) {
       const absl::Status status = CannotWrite(preparation.path(), lock.status());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,8 @@ struct PrepareOptions {
   bool memory_will_do = false;
   SampleSource source;
   BuildOptions build;
+  // Of files that may have to be read for it; of more it is an error that they are not prepared yet.
+  std::optional<int64_t> most_bytes;
 };
 
 struct PreparedStore {

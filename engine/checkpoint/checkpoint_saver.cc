@@ -117,12 +117,9 @@ absl::Status CheckpointSaver::Save(const TrainerState& state) {
   Wait();
   if (shards_.compressed() != nullptr) FTUNE_RETURN_IF_ERROR(shards_.compressed()->TakeOwed());
   std::span<std::byte> snapshot;
-  const int64_t bytes = own_.data_bytes();
-  if (options_.async && bytes > 0) {
-    if (!snapshot_.defined()) snapshot_ = backend_.Allocate(DType::kU8, 1, bytes, Category::kBuffers);
-    backend_.Synchronize(stream_);
-    snapshot = {snapshot_.bytes(), static_cast<size_t>(bytes)};
-    FTUNE_RETURN_IF_ERROR(own_.Copy(snapshot));
+  if (options_.async) {
+    FTUNE_RETURN_IF_ERROR(own_.TakeSnapshot(backend_, stream_, snapshot_));
+    if (snapshot_.defined()) snapshot = {snapshot_.bytes(), static_cast<size_t>(own_.data_bytes())};
   }
   report_ = {.step = state.position.step,
              .folder = options_.checkpoints / CheckpointName(state.position.step),

@@ -88,13 +88,17 @@ void RankShards::Forget() {
   kept_.clear();
 }
 
-absl::Status RankShards::Copy(std::span<std::byte> to) {
+absl::Status RankShards::TakeSnapshot(Backend& backend, Stream stream, Tensor& snapshot) {
+  const int64_t bytes = data_bytes();
+  if (bytes == 0) return absl::OkStatus();
+  if (!snapshot.defined()) snapshot = backend.Allocate(DType::kU8, 1, bytes, Category::kBuffers);
+  backend.Synchronize(stream);
   int64_t begin = 0;
   for (const RankFile& file : files_) {
     for (size_t i = 0; i < file.slices.size(); ++i) {
       FTUNE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, BytesOf(file.slices[i]));
       const int64_t at = begin + file.offsets[i] - static_cast<int64_t>(file.layout.header.size());
-      std::memcpy(to.data() + at, bytes.data(), bytes.size());
+      if (backend.computes()) std::memcpy(snapshot.bytes() + at, bytes.data(), bytes.size());
     }
     begin += file.data_bytes();
   }

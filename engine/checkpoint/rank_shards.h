@@ -35,9 +35,10 @@ class RankShards {
   const std::vector<RankFile>& files() const { return files_; }  // none of a rank that has nothing to write
   int64_t data_bytes() const;
 
-  // The bytes of all files behind their headers, one file after the other.
-  absl::Status Copy(std::span<std::byte> to);
-  // Writes the files; `snapshot` is what Copy gave, or empty: as things are now.
+  // The bytes of all files behind their headers, one file after the other, in `snapshot`, which is made where
+  // it is not defined yet; without bytes it stays so. On a backend that does not compute it is only made.
+  absl::Status TakeSnapshot(Backend& backend, Stream stream, Tensor& snapshot);
+  // Writes the files; `snapshot` is what TakeSnapshot gave, or empty: as things are now.
   absl::StatusOr<std::vector<CheckpointFile>> Write(ShardSink& sink, std::span<const std::byte> snapshot);
   // Enters the files' slices into a manifest whose files from `first` on are those that Write gave.
   void Enter(size_t first, Manifest& manifest) const;
