@@ -63,8 +63,14 @@ std::string VerdictText(const PlanResult& plan) {
 }
 
 std::string PlanText(const PlanResult& plan) {
+  const std::string unmeasured =
+      plan.target
+          ? ""
+          : "how long a step takes is known once `ftune bench`, for as many threads as a rank has, has "
+            "measured this machine\n";
   return StrCat(HeadText(plan), FactsText(plan), TimeText(plan), "\n",
-                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan));
+                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan),
+                unmeasured);
 }
 
 }  // namespace ftune
