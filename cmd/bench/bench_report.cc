@@ -1,20 +1,20 @@
 #include "cmd/bench/bench_report.h"
 
+#include <string_view>
+#include <utility>
+
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 
 namespace ftune {
 namespace {
 
-std::string RateText(const OpRate& rate) {
-  std::string text;
-  if (rate.flops > 0) StrAppend(text, absl::StrFormat("%8.1f GFLOP/s", 1e-9 * rate.flops));
-  if (rate.bytes > 0) StrAppend(text, absl::StrFormat("%8.1f GB/s   ", 1e-9 * rate.bytes));
-  return StrCat(text, absl::StrFormat(", %.1f us a call", 1e6 * rate.seconds));
+std::string PerSecond(double amount, std::string_view unit) {
+  return absl::StrFormat("%.1f G%s/s", 1e-9 * amount, unit);
 }
 
-std::string LinkText(const LinkModel& link) {
-  return absl::StrFormat("%8.1f GB/s, %.1f us a hop\n", 1e-9 * link.bandwidth, 1e6 * link.latency);
+std::string Line(std::string_view what, const std::string& reached, double seconds) {
+  return absl::StrFormat("%-21s %14s %10.1f us\n", what, reached, 1e6 * seconds);
 }
 
 nlohmann::ordered_json LinkJson(const LinkModel& link) {
@@ -24,19 +24,25 @@ nlohmann::ordered_json LinkJson(const LinkModel& link) {
 }  // namespace
 
 std::string DeviceText(const DeviceModel& device) {
-  std::string text;
+  std::string text = "products by the smallest of their sizes, in GFLOP/s\n";
   for (const auto& [dtype, rates] : device.products) {
-    StrAppend(text, absl::StrFormat("products %-12s", Name(dtype)));
+    StrAppend(text, absl::StrFormat("  %-12s", Name(dtype)));
     for (const ProductRate& rate : rates) {
       StrAppend(text, absl::StrFormat("  %d: %.1f", rate.smallest, 1e-9 * rate.flops));
     }
-    StrAppend(text, "  GFLOP/s by the smallest size\n");
+    StrAppend(text, "\n");
   }
+  StrAppend(text, "other ops, with the time of a tiny one\n");
   for (size_t op = 0; op < kOpClasses; ++op) {
-    StrAppend(text, absl::StrFormat("%-21s", kOpClassNames[op]), RateText(device.rates[op]), "\n");
+    const OpRate& rate = device.rates[op];
+    const std::string reached = rate.flops > 0 ? PerSecond(rate.flops, "FLOP") : PerSecond(rate.bytes, "B");
+    StrAppend(text, "  ", Line(kOpClassNames[op], reached, rate.seconds));
   }
-  StrAppend(text, "between ranks        ", LinkText(device.in_host));
-  StrAppend(text, "by TCP, in this host ", LinkText(device.network));
+  StrAppend(text, "links, with the time of a hop\n");
+  for (const auto& [what, link] :
+       {std::pair("memory that is shared", device.in_host), {"TCP in this host", device.network}}) {
+    StrAppend(text, "  ", Line(what, PerSecond(link.bandwidth, "B"), link.latency));
+  }
   return text;
 }
 

@@ -33,6 +33,12 @@ absl::StatusOr<DeviceModel> MeasureDevice(int threads, int64_t host_memory) {
   const int per_host = std::max(1, cores / threads);
   DeviceModel device = {
       .name = MeasuredName(threads), .memory = host_memory / per_host, .per_host = per_host, .is_cpu = true};
+  // Ranks that exchange data are two at least. They come first: the libraries of products keep their threads.
+  FTUNE_RETURN_IF_ERROR(RunOnRanks(std::max(2, per_host), [&](Communicator& ranks) -> absl::Status {
+    FTUNE_ASSIGN_OR_RETURN(device.in_host, MeasureCollectives(ranks));
+    FTUNE_ASSIGN_OR_RETURN(device.network, MeasureLoopback(ranks));
+    return absl::OkStatus();
+  }));
   FTUNE_RETURN_IF_ERROR(RunOnRanks(per_host, [&](Communicator& ranks) -> absl::Status {
     CpuBackend backend({.threads = threads});
     for (const auto& call : CallsOf(OpClass::kProduct, backend, {.tokens = 4, .cols = 64})) call();
@@ -40,12 +46,6 @@ absl::StatusOr<DeviceModel> MeasureDevice(int threads, int64_t host_memory) {
     FTUNE_ASSIGN_OR_RETURN(OpRates reached, MeasureOps(backend, ranks));
     device.products = std::move(reached.products);
     device.rates = reached.rates;
-    return absl::OkStatus();
-  }));
-  // Ranks that exchange data are two at least.
-  FTUNE_RETURN_IF_ERROR(RunOnRanks(std::max(2, per_host), [&](Communicator& ranks) -> absl::Status {
-    FTUNE_ASSIGN_OR_RETURN(device.in_host, MeasureCollectives(ranks));
-    FTUNE_ASSIGN_OR_RETURN(device.network, MeasureLoopback(ranks));
     return absl::OkStatus();
   }));
   device.to_host = {.bandwidth = device.rates[static_cast<size_t>(OpClass::kCopy)].bytes};

@@ -129,7 +129,7 @@ Calls AttentionCalls(Backend& backend, const Operands& make, const CallSizes& s,
                                         .v = keys(),
                                         .out = queries(),
                                         .lse = make.Zeros(s.tokens, heads)};
-  if (!backward) return {[=, &backend] { backend.AttentionForward(Stream(), forward), segments.get(); }};
+  if (!backward) return {[forward, segments, &backend] { backend.AttentionForward(Stream(), forward); }};
   const AttentionBackwardArgs args = {.shape = shape,
                                       .segments = segments.get(),
                                       .q = forward.q,
@@ -141,7 +141,7 @@ Calls AttentionCalls(Backend& backend, const Operands& make, const CallSizes& s,
                                       .dq = queries(),
                                       .dk = keys(),
                                       .dv = keys()};
-  return {[=, &backend] { backend.AttentionBackward(Stream(), args), segments.get(); }};
+  return {[args, segments, &backend] { backend.AttentionBackward(Stream(), args); }};
 }
 
 }  // namespace
