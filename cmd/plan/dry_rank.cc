@@ -1,5 +1,6 @@
 #include "cmd/plan/dry_rank.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -54,6 +55,17 @@ absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& 
   }
   FTUNE_RETURN_IF_ERROR(step.status());
   return highest;
+}
+
+// The trace of a step for all of which so many bytes more are kept.
+void AddKept(int64_t bytes, DryTrace& trace) {
+  for (MemorySample& sample : trace.memory) sample.use[Category::kBuffers] += bytes;
+  const LiveTensors kept = {
+      .category = Category::kBuffers, .bytes = bytes, .count = 1, .made_in = "save, kept for the next one"};
+  const auto place =
+      std::upper_bound(trace.at_peak.begin(), trace.at_peak.end(), kept,
+                       [](const LiveTensors& a, const LiveTensors& b) { return a.total() > b.total(); });
+  trace.at_peak.insert(place, kept);
 }
 
 }  // namespace
@@ -152,9 +164,11 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   dry.saved_step = dry.step;
   dry.saved_step[Category::kBuffers] += kept;
   dry.peak[Category::kBuffers] += kept;
+  if (memory && kept > 0) AddKept(kept, dry.trace);
   if (moment.peak().total() > dry.peak.total()) {
     dry.peak = moment.peak();
     dry.moment = moment.Describe();
+    if (memory) dry.trace.at_peak = memory->AtPeak();
   }
   return dry;
 }
