@@ -51,7 +51,11 @@ std::string MomentsText(const PlanResult& plan) {
   std::string text;
   for (const RankRole& role : plan.mesh.roles) {
     StrAppend(text, role.name, ": the peak is in ", role.dry.moment, "; between steps ",
-              HumanBytes(role.dry.ready.total()), "\n");
+              HumanBytes(role.dry.ready.total()));
+    if (role.dry.host_bytes > 0) {
+      StrAppend(text, "; its host keeps ", HumanBytes(role.dry.host_bytes), " of what it saves");
+    }
+    StrAppend(text, "\n");
   }
   return text;
 }

@@ -59,6 +59,16 @@ def test_saving(case):
         assert (disk["states"] > 0) == ("memory.offload=optimizer" in words), (name, disk)
 
 
+def test_copy_of_a_save(case):
+    """What is kept for the next save counts in the steps, but where none comes after a save."""
+    recipe = write_recipe(case, "llama")
+    copied, last = (planned(case, recipe, f"checkpoint.save_steps={steps}")["roles"][0] for steps in (2, 3))
+    (alone,) = planned(case, recipe, *SAVED, "checkpoint.async=false")["roles"]
+    copy = copied["step_after_save"]["buffers"] - copied["step"]["buffers"]
+    assert copy > 0 and alone["step_after_save"] == alone["step"], (copied, alone)
+    assert copied["peak"] == alone["peak"] + copy > last["peak"] >= alone["peak"], (copied, last, alone)
+
+
 def test_disk(case):
     """No more checkpoints than are saved; more with what is kept beside the newest; a warning where the disk has no room."""
     recipe = write_recipe(case, "llama")
