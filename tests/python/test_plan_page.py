@@ -16,7 +16,7 @@ from verify_recipe import parity_recipe
 VOID = {"meta", "br", "hr", "img", "link"}
 MESHES = {
     "one rank": ["train.global_batch_size=4"],
-    "more entries than samples": ["train.global_batch_size=256"],
+    "more entries than samples": ["parallel.pipeline=2", "parallel.schedule=gpipe", "train.global_batch_size=256"],
     "lora": ["adapter.lora_r=4", "data.eval=[none.jsonl]", "train.eval_steps=1"],
     "recomputed": ["memory.activation_checkpointing=full"],
     "states on disk": ["memory.offload=optimizer"],
