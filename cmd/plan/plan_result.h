@@ -54,6 +54,11 @@ struct PlanResult {
   bool fits() const { return Fits(Largest()); }
 
   // Where there is a time.
+  // Of all steps, where it is known how many there are; without evaluations and saves.
+  std::optional<double> run_seconds() const {
+    if (!time || !data || data->steps.total == 0) return std::nullopt;
+    return static_cast<double>(data->steps.total) * time->seconds;
+  }
   double tokens_per_second() const { return static_cast<double>(step_tokens) / time->seconds; }
   // Model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B): what is recomputed does not count,
   // and of attention only the pairs that the causal mask leaves.

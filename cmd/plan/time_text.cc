@@ -1,6 +1,7 @@
 #include "cmd/plan/time_text.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ std::string TimeText(const PlanResult& plan) {
               absl::StrFormat(", model FLOPs utilisation %.1f %% (causal attention, nothing recomputed)",
                               100.0 * plan.mfu()));
   }
+  if (const std::optional<double> whole = plan.run_seconds()) {
+    StrAppend(text, "; the run's steps take ", HumanDuration(*whole));
+  }
   std::vector<std::string> parts;
   for (const auto& [seconds, name] : OpSecondsOf(time.parts)) {
     parts.push_back(StrCat(name, " ", SecondsText(seconds)));
@@ -66,6 +70,7 @@ void AddTime(const PlanResult& plan, nlohmann::ordered_json& json) {
   json["step_seconds"] = time.seconds;
   json["tokens_per_second"] = plan.tokens_per_second();
   if (plan.peak_flops) json["mfu"] = plan.mfu();
+  if (const std::optional<double> whole = plan.run_seconds()) json["run_seconds"] = *whole;
   json["exposed_seconds"] = time.exposed;
   json["bubble"] = time.bubble;
   nlohmann::ordered_json ops = nlohmann::ordered_json::object();
