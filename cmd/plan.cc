@@ -1,161 +1,57 @@
 // ftune plan RECIPE: the memory that each rank will need. With --schedule FILE it draws the pipeline's
 // schedule, with modelled costs.
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/command.h"
-#include "cmd/plan/make_plan.h"
-#include "cmd/plan/plan_json.h"
-#include "cmd/plan/plan_text.h"
-#include "cmd/plan/timed_schedule.h"
+#include "cmd/plan/draw_schedule.h"
+#include "cmd/plan/search_report.h"
+#include "cmd/plan/show_plan.h"
+#include "cmd/plan/target.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_options.h"
-#include "cmd/train/pipeline_plan.h"
-#include "engine/format/model_config.h"
-#include "parallel/schedule/csv.h"
-#include "parallel/schedule/picture.h"
 
 namespace ftune {
 namespace {
 
-constexpr char kScheduleFlag[] = "--schedule";
-
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string on;  // as ParseOn has it; empty: this host
+  ShowOptions show;
   std::string schedule;  // the file to write
+  bool search = false;
+  int max_hosts = 0;  // 0: as many as --on has
+  std::string write;  // the file for the recipe that a search chose
 };
 
-struct PictureFormat {
-  std::string_view extension;
-  std::string (*make)(const TimedSchedule& timed);
-};
-
-constexpr std::array<PictureFormat, 3> kFormats = {{
-    {".svg", [](const TimedSchedule& t) { return ScheduleSvg(t.schedule, t.simulation); }},
-    {".csv", [](const TimedSchedule& t) { return FormatScheduleCsv(t.schedule); }},
-    {".txt", [](const TimedSchedule& t) { return ScheduleText(t.schedule, t.simulation); }},
-}};
-
-absl::StatusOr<const PictureFormat*> FormatOf(const Options& options) {
-  const std::string extension = Lower(std::filesystem::path(options.schedule).extension().string());
-  for (const PictureFormat& format : kFormats) {
-    if (format.extension == extension) return &format;
-  }
+absl::Status NeedsTarget() {
   return UsageError({.file = "command line",
-                     .key = kScheduleFlag,
-                     .found = StrCat("'", options.schedule, "'"),
-                     .expected = "a file named *.svg (a picture), *.csv (to be edited and trained with), or "
-                                 "*.txt"});
-}
-
-nlohmann::ordered_json ToJson(const PipelinePlan& plan, const TimedSchedule& timed,
-                              const std::string& schedule) {
-  nlohmann::ordered_json json = {{"schedule", schedule},
-                                 {"stages", nlohmann::ordered_json::array()},
-                                 {"microbatches", plan.microbatches},
-                                 {"time", timed.simulation.makespan},
-                                 {"bubble", timed.simulation.bubble_ratio},
-                                 {"ranks", nlohmann::ordered_json::array()}};
-  if (timed.ahead) json["time_without_barrier"] = *timed.ahead;
-  for (int stage = 0; stage < plan.shape.stages(); ++stage) {
-    const StageCosts& costs = plan.source.costs.Of(stage);
-    json["stages"].push_back({{"stage", stage},
-                              {"rank", plan.shape.RankOf(stage)},
-                              {"blocks", plan.blocks[stage]},
-                              {"forward", costs.forward},
-                              {"backward_input", costs.backward_input},
-                              {"backward_weight", costs.backward_weight}});
-  }
-  for (size_t rank = 0; rank < timed.simulation.ranks.size(); ++rank) {
-    const RankSimulation& simulated = timed.simulation.ranks[rank];
-    json["ranks"].push_back({{"rank", rank},
-                             {"busy", simulated.busy},
-                             {"bubble", simulated.bubble},
-                             {"peak_live", timed.facts.ranks[rank].peak_live}});
-  }
-  return json;
-}
-
-// Columns of a line on standard output; 0: as many as one likes.
-int Columns() {
-  winsize size = {};
-  const bool terminal = isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-  return terminal ? size.ws_col : 0;
-}
-
-std::string Words(const std::vector<std::string>& stages, const TimedSchedule& timed) {
-  std::string text;
-  for (const std::string& line : stages) StrAppend(text, line, "\n");
-  StrAppend(text, "\n", ScheduleText(timed.schedule, timed.simulation, Columns()), "\n");
-  StrAppend(text,
-            absl::StrFormat("a step takes %.2f units, of which a forward of the mean stage is 1; %.1f %% "
-                            "of the ranks' time is bubble\n",
-                            timed.simulation.makespan, 100.0 * timed.simulation.bubble_ratio));
-  if (timed.ahead) {
-    StrAppend(text, absl::StrFormat(
-                        "many steps take %.2f units each where ranks do not wait for each other between "
-                        "them (optimizer.max_grad_norm: null)\n",
-                        *timed.ahead));
-  }
-  for (size_t rank = 0; rank < timed.simulation.ranks.size(); ++rank) {
-    const RankSimulation& simulated = timed.simulation.ranks[rank];
-    StrAppend(text,
-              absl::StrFormat("pipeline rank %d: busy for %.2f, bubble %.2f, at most %d microbatches of "
-                              "its stages alive\n",
-                              rank, simulated.busy, simulated.bubble, timed.facts.ranks[rank].peak_live));
-  }
-  return text;
-}
-
-absl::StatusOr<CommandResult> PlanSchedule(const Options& options, LoadedRecipe& loaded,
-                                           const ModelPlan& model) {
-  FTUNE_ASSIGN_OR_RETURN(const PictureFormat* const format, FormatOf(options));
-  const Recipe& recipe = loaded.recipe;
-  FTUNE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(model.model_path));
-  FTUNE_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(recipe, config, model.options));
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule timed,
-                         TimeSchedule(plan, plan.source.costs, {.latency = plan.source.costs.transfer}));
-  FTUNE_RETURN_IF_ERROR(WriteFileAtomic(options.schedule, format->make(timed)));
-  CommandResult result{.json = ToJson(plan, timed, recipe.parallel.schedule)};
-  result.json["file"] = options.schedule;
-  result.json["exit"] = 0;
-  result.text = Words(DescribePipeline(plan, recipe, ToMeshShape(recipe.parallel)), timed);
-  return result;
-}
-
-absl::StatusOr<CommandResult> PlanRanks(LoadedRecipe& loaded, const ModelPlan& model,
-                                        const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(PlanResult plan, MakePlan(loaded, model));
-  plan.data = LookAtData(loaded, model, invocation);
-  plan.disk = FindDiskNeed(loaded.recipe, plan.mesh.saved, plan.data->steps);
-  CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
-  if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);
-  result.json["exit"] = result.exit;
-  return result;
+                     .key = kSearchFlag,
+                     .message = "plans are compared by their time, and of this host none is known",
+                     .hint = StrCat("run `ftune bench`, or say where with ", kOnFlag)});
 }
 
 absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invocation) {
-  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, OpenRecipe(options.recipe, options.overrides));
+  std::optional<Target> target;
+  if (!options.on.empty()) {
+    FTUNE_ASSIGN_OR_RETURN(target, ParseOn(options.on));
+  }
+  FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(options.recipe, options.overrides));
+  FTUNE_RETURN_IF_ERROR(target ? ResolveFor(loaded, *target) : ResolveHere(loaded, std::nullopt));
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
+  if (options.search && !target) return NeedsTarget();
   absl::StatusOr<CommandResult> result =
-      options.schedule.empty() ? PlanRanks(loaded, model, invocation) : PlanSchedule(options, loaded, model);
+      options.search             ? SearchAndReport(loaded, model, *target, options.max_hosts, options.write)
+      : options.schedule.empty() ? ShowPlan(loaded, model, target, options.show, invocation)
+                                 : DrawSchedule(options.schedule, loaded, model);
   if (!result.ok()) return loaded.Placed(result.status());
   return result;
 }
@@ -168,10 +64,32 @@ void AddPlan(CLI::App& app, Invocation& invocation) {
       "plan", "Says what memory each rank will need; draws what the ranks of a pipeline do in a step");
   command->add_option("RECIPE", options->recipe, "A recipe (YAML)")->required();
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
-  command->add_option(
+  CLI::Option* const explain = command->add_flag(kExplainFlag, options->show.explain,
+                                                 "Lists the largest tensors that are alive at the peak");
+  CLI::Option* const trace =
+      command->add_option(kTraceFlag, options->show.trace,
+                          "Where to write what a rank of each role does in a step, and its memory "
+                          "meanwhile, for Chrome's trace viewer or Perfetto");
+  CLI::Option* const html = command->add_option(
+      kHtmlFlag, options->show.html, "Where to write a page with the memory of each role over a step");
+  CLI::Option* const schedule = command->add_option(
       kScheduleFlag, options->schedule,
       "Where to write the schedule: *.svg (a picture), *.csv (to be edited and trained with) or "
       "*.txt");
+  command->add_option(kOnFlag, options->on,
+                      "Where it would run, HOSTSxDEVICESxNAME: 4x8xA100-80G, or 1x2xmine.yaml with an entry "
+                      "as `ftune bench` writes one; this host without");
+  CLI::Option* search =
+      command->add_flag(kSearchFlag, options->search,
+                        "Tries meshes, ZeRO stages, microbatches, activation checkpointing, schedules and "
+                        "offload that keep the global batch, and shows the fastest that fit");
+  command->add_option("--max-hosts", options->max_hosts, "Search from one host to so many")
+      ->needs(search)
+      ->check(CLI::Range(1, 65536));
+  command->add_option(kWriteFlag, options->write, "Where to write the recipe that the search finds best")
+      ->needs(search);
+  schedule->excludes(explain)->excludes(trace)->excludes(html)->excludes(search);
+  search->excludes(explain)->excludes(trace)->excludes(html);
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

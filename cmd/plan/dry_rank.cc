@@ -7,8 +7,10 @@
 
 #include "base/error.h"
 #include "cmd/plan/dry_batches.h"
+#include "cmd/plan/memory_track.h"
 #include "cmd/plan/peak_moment.h"
 #include "cmd/plan/span_track.h"
+#include "cmd/plan/tensor_names.h"
 #include "cmd/plan/time_listeners.h"
 #include "cmd/train/rank_parts.h"
 #include "engine/backend/cpu/cpu_workspace.h"
@@ -70,8 +72,16 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)),
                       device.activations);
   backend.set_op_listener(&clock);
+  // Where the device is not known no time passes; a microsecond an allocation keeps what is done in its
+  // order.
+  const auto now = [&] {
+    return options.device != nullptr ? clock.now()
+                                     : 1e-6 * static_cast<double>(backend.ledger().allocations());
+  };
   PeakMoment moment(backend.ledger());
-  SpanTrack spans([&] { return clock.now(); });
+  SpanTrack spans(now);
+  std::optional<MemoryTrack> memory;
+  if (options.trace) memory.emplace(backend.ledger(), moment, now);
   TimeListeners listeners({&moment, &spans});
   Timeline timeline;
   timeline.set_listener(&listeners);
@@ -84,10 +94,14 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   {
     const TimeScope time(&timeline, kStepLane, "load the model");
     FTUNE_ASSIGN_OR_RETURN(loaded, LoadModel(backend, Stream(), model.model_path, load));
+  }
+  {
+    const TimeScope time(&timeline, kStepLane, "set up training");
     FTUNE_ASSIGN_OR_RETURN(parts, MakeRankParts(recipe, backend, *mesh, stages, *recipe.output_dir, loaded));
   }
   dry.ready = backend.ledger().current();
   CountParameters(*loaded.model, dry);
+  if (memory) FTUNE_RETURN_IF_ERROR(NameTensors(*loaded.model, *parts.optimizer, *memory));
 
   TrainStep::Options step_options = ToTrainerOptions(recipe, {}).step;
   step_options.timeline = &timeline;
@@ -104,16 +118,19 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   double begin = 0.0;
   VirtualTimes before_step;
   FTUNE_ASSIGN_OR_RETURN(dry.step, Train(recipe, microbatches, backend.ledger(), step, [&] {
-                           begin = clock.now();
+                           begin = now();
                            before_step = clock.times();
                            spans.Clear();
                            dry.trace.spans.clear();
+                           if (memory) memory->BeginStep();
                          }));
   if (options.device != nullptr) {
-    dry.times =
-        TimesOf(clock.now() - begin, spans.spans(), clock.times() - before_step, clock.transfer_seconds());
+    dry.times = TimesOf(now() - begin, spans.spans(), clock.times() - before_step, clock.transfer_seconds());
   }
-  if (options.trace) {
+  if (memory) {
+    dry.trace.timed = options.device != nullptr;
+    dry.trace.memory = memory->TakeSamples();
+    dry.trace.at_peak = memory->AtPeak();
     dry.trace.spans.insert(dry.trace.spans.end(), spans.spans().begin(), spans.spans().end());
     for (TimeSpan& span : dry.trace.spans) {
       span.begin -= begin;

@@ -1,6 +1,6 @@
 #include "cmd/plan/peak_moment.h"
 
-#include "base/strings.h"
+#include <utility>
 
 namespace ftune {
 
@@ -12,16 +12,13 @@ void PeakMoment::Look() {
 
 void PeakMoment::OnBegin(int, std::string_view name, int64_t number) {
   Look();
-  open_.push_back(number < 0 ? std::string(name) : StrCat(name, " ", number));
+  open_ = std::make_shared<const OpenScope>(
+      OpenScope{.name = std::string(name), .first = number, .last = number, .outer = std::move(open_)});
 }
 
 void PeakMoment::OnEnd(int) {
   Look();
-  open_.pop_back();
-}
-
-std::string PeakMoment::Describe() const {
-  return at_peak_.empty() ? "between phases" : StrJoin(at_peak_, ", ");
+  open_ = open_->outer;
 }
 
 }  // namespace ftune

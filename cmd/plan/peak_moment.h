@@ -3,9 +3,9 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/timeline.h"
+#include "cmd/plan/open_scope.h"
 #include "engine/tensor/ledger.h"
 
 namespace ftune {
@@ -19,16 +19,16 @@ class PeakMoment final : public TimeListener {
   void OnEnd(int lane) override;
 
   const MemoryUse& peak() const { return peak_; }  // so far, whatever peaks the ledger was told to forget
-  // "backward 3, decoder 12"; what has no name is "between phases".
-  std::string Describe() const;
+  std::string Describe() const { return ftune::Describe(at_peak_); }
+  const OpenScopes& open() const { return open_; }  // now
 
  private:
   void Look();
 
   const Ledger& ledger_;
   MemoryUse peak_;
-  std::vector<std::string> open_;  // what has begun and not ended, from the outermost
-  std::vector<std::string> at_peak_;
+  OpenScopes open_;
+  OpenScopes at_peak_;
 };
 
 }  // namespace ftune

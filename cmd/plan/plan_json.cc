@@ -16,6 +16,9 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                      {"memory", ToJson(role.dry.peak)},
                      {"peak", role.dry.peak.total()},
                      {"moment", role.dry.moment},
+                     {"runtime", plan.Runtime()},
+                     {"fragmentation", plan.Fragmentation(role)},
+                     {"needs", plan.Needs(role)},
                      {"ready", ToJson(role.dry.ready)},
                      {"step", ToJson(role.dry.step)},
                      {"step_after_save", ToJson(role.dry.saved_step)},
@@ -27,6 +30,11 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                                  {"parameters", plan.mesh.parameters},
                                  {"trainable_parameters", plan.mesh.trainable},
                                  {"step_flops", plan.mesh.useful_flops + plan.mesh.recomputed_flops}};
+  if (plan.target) {
+    json["on"] = {{"hosts", plan.target->hosts},
+                  {"per_host", plan.target->per_host},
+                  {"device", plan.target->device.name}};
+  }
   AddFacts(plan, json);
   AddTime(plan, json);
   return json;

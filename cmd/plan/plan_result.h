@@ -10,6 +10,7 @@
 #include "cmd/plan/disk_need.h"
 #include "cmd/plan/roles.h"
 #include "cmd/plan/step_time.h"
+#include "cmd/plan/target.h"
 
 namespace ftune {
 
@@ -23,27 +24,35 @@ struct PlanResult {
   int64_t capacity = 0;              // bytes that a rank may have
   std::optional<StepTime> time;      // where the device is known
   std::optional<double> peak_flops;  // a second, of all ranks: what MFU is told of
+  // What the plan is for, where that is known.
+  std::optional<Target> target;
   // Of this recipe's data and disk, where they were looked at.
   std::optional<DataFacts> data;
   std::optional<DiskNeed> disk;
 
+  // Bytes that a rank needs beside what its ledger has.
+  int64_t Runtime() const { return target ? target->device.runtime : 0; }
+  int64_t Fragmentation(const RankRole& role) const {
+    const double share = target ? target->device.fragmentation : 0.0;
+    return static_cast<int64_t>(share * static_cast<double>(role.dry.peak.total()));
+  }
+  int64_t Needs(const RankRole& role) const {
+    return role.dry.peak.total() + Runtime() + Fragmentation(role);
+  }
+  // The role that lacks most, or has least left.
+  const RankRole& Largest() const {
+    return *std::max_element(mesh.roles.begin(), mesh.roles.end(), [](const RankRole& a, const RankRole& b) {
+      return a.dry.peak.total() < b.dry.peak.total();
+    });
+  }
+  bool Fits(const RankRole& role) const { return Needs(role) <= capacity; }
+  bool fits() const { return Fits(Largest()); }
+
+  // Where there is a time.
   double tokens_per_second() const { return static_cast<double>(step_tokens) / time->seconds; }
   // Model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B): what is recomputed does not count,
   // and of attention only the pairs that the causal mask leaves.
   double mfu() const { return mesh.useful_flops / time->seconds / *peak_flops; }
-
-  bool Fits(const RankRole& role) const { return role.dry.peak.total() <= capacity; }
-  int64_t highest_peak() const {
-    int64_t highest = 0;
-    for (const RankRole& role : mesh.roles) highest = std::max(highest, role.dry.peak.total());
-    return highest;
-  }
-  bool fits() const {
-    for (const RankRole& role : mesh.roles) {
-      if (!Fits(role)) return false;
-    }
-    return true;
-  }
 };
 
 }  // namespace ftune

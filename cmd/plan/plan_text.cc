@@ -1,18 +1,31 @@
 #include "cmd/plan/plan_text.h"
 
-#include <vector>
-
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cmd/plan/facts_text.h"
 #include "cmd/plan/time_text.h"
 #include "cmd/report/progress.h"
-#include "cmd/report/table.h"
 
 namespace ftune {
 namespace {
 
-std::string Head(const PlanResult& plan) {
+TableRow Cells(const RankRole& role, const PlanResult& plan) {
+  TableRow cells = {role.name, StrCat(role.ranks)};
+  for (const int64_t bytes : role.dry.peak.bytes) cells.push_back(HumanBytes(bytes));
+  cells.push_back(HumanBytes(role.dry.peak.total()));
+  if (plan.target) {
+    for (const int64_t bytes : {plan.Runtime(), plan.Fragmentation(role), plan.Needs(role)}) {
+      cells.push_back(HumanBytes(bytes));
+    }
+  }
+  cells.push_back(absl::StrFormat(
+      "%.1f %%", 100.0 * static_cast<double>(plan.Needs(role)) / static_cast<double>(plan.capacity)));
+  return cells;
+}
+
+}  // namespace
+
+std::string HeadText(const PlanResult& plan) {
   const RolesOfMesh& mesh = plan.mesh;
   const std::string recomputed =
       mesh.recomputed_flops > 0 ? absl::StrFormat(", of which %.3g are recomputed", mesh.recomputed_flops)
@@ -24,22 +37,18 @@ std::string Head(const PlanResult& plan) {
       plan.pack_tokens, mesh.useful_flops + mesh.recomputed_flops, recomputed);
 }
 
-TableRow Cells(const RankRole& role, int64_t capacity) {
-  TableRow cells = {role.name, StrCat(role.ranks)};
-  for (const int64_t bytes : role.dry.peak.bytes) cells.push_back(HumanBytes(bytes));
-  const int64_t total = role.dry.peak.total();
-  cells.push_back(HumanBytes(total));
-  cells.push_back(
-      absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(total) / static_cast<double>(capacity)));
-  return cells;
-}
-
-std::string MemoryTable(const PlanResult& plan) {
+std::vector<TableRow> MemoryRows(const PlanResult& plan) {
   std::vector<TableRow> rows = {{"role", "ranks"}};
   for (int i = 0; i < kCategories; ++i) rows[0].emplace_back(Name(static_cast<Category>(i)));
-  rows[0].insert(rows[0].end(), {"peak", "of what there is"});
-  for (const RankRole& role : plan.mesh.roles) rows.push_back(Cells(role, plan.capacity));
-  std::string text = TableText(rows, CellsTo::kRight);
+  rows[0].emplace_back("peak");
+  if (plan.target) rows[0].insert(rows[0].end(), {"runtime", "fragmentation", "in all"});
+  rows[0].emplace_back("of what there is");
+  for (const RankRole& role : plan.mesh.roles) rows.push_back(Cells(role, plan));
+  return rows;
+}
+
+std::string MomentsText(const PlanResult& plan) {
+  std::string text;
   for (const RankRole& role : plan.mesh.roles) {
     StrAppend(text, role.name, ": the peak is in ", role.dry.moment, "; between steps ",
               HumanBytes(role.dry.ready.total()), "\n");
@@ -47,12 +56,15 @@ std::string MemoryTable(const PlanResult& plan) {
   return text;
 }
 
-}  // namespace
+std::string VerdictText(const PlanResult& plan) {
+  const std::string whose = plan.target ? StrCat(", on ", Describe(*plan.target)) : " of this host's memory";
+  return StrCat("each rank has ", HumanBytes(plan.capacity), whose, ": the recipe ",
+                plan.fits() ? "fits" : "does not fit", "\n");
+}
 
 std::string PlanText(const PlanResult& plan) {
-  return StrCat(Head(plan), FactsText(plan), TimeText(plan), "\n", MemoryTable(plan), "each rank has ",
-                HumanBytes(plan.capacity), " of this host's memory: the recipe ",
-                plan.fits() ? "fits" : "does not fit", "\n");
+  return StrCat(HeadText(plan), FactsText(plan), TimeText(plan), "\n",
+                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan));
 }
 
 }  // namespace ftune

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cmd/plan/dry_rank.h"
+#include "cmd/plan/plan_depth.h"
 #include "cmd/recipe/recipe.h"
 #include "cmd/run_options.h"
 #include "cmd/train/pipeline_plan.h"
@@ -30,6 +31,7 @@ struct RolesOfMesh {
 // Runs the ranks dry that can need most: of the data axis, whose shares differ by some elements (ZeRO), all,
 // or of more than eight the first and the last.
 absl::StatusOr<RolesOfMesh> FindRoles(const Recipe& recipe, const ModelPlan& model,
-                                      const std::optional<PipelinePlan>& stages, const DryOptions& options);
+                                      const std::optional<PipelinePlan>& stages, const DryOptions& options,
+                                      PlanDepth depth);
 
 }  // namespace ftune

@@ -1,7 +1,7 @@
 #include "cmd/plan/step_time.h"
 
 #include <algorithm>
-#include <array>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -50,6 +50,13 @@ StageCosts Slower(const StageCosts& a, const StageCosts& b) {
           std::max(a.backward_weight, b.backward_weight)};
 }
 
+// Of one that is neither the first nor the last of a step, where there is such.
+double MicrobatchSeconds(const DryTimes& times, int microbatches) {
+  const size_t each = times.actions.size() / static_cast<size_t>(microbatches);
+  const size_t first = microbatches > 1 ? each : 0;
+  return std::accumulate(times.actions.begin() + first, times.actions.begin() + first + each, 0.0);
+}
+
 // Of a role's stages. Its rank did the compute actions of `actions` in their order.
 void AddCosts(const std::vector<Action>& actions, const DryTimes& times, std::vector<StageCosts>& costs) {
   std::vector<StageMeans> means(costs.size());
@@ -63,11 +70,11 @@ void AddCosts(const std::vector<Action>& actions, const DryTimes& times, std::ve
   }
 }
 
-absl::Status TimePipeline(const Recipe& recipe, const RolesOfMesh& mesh, const PipelinePlan& plan,
-                          StepTime& time) {
+absl::Status TimePipeline(const Recipe& recipe, const PipelinePlan& plan, const RolesOfMesh& mesh,
+                          const PipelinePlan& done, StepTime& time) {
   const MeshShape shape = ToMeshShape(recipe.parallel);
   ScheduleCosts costs = {.stages = std::vector<StageCosts>(plan.shape.stages(), {0, 0, 0})};
-  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule lists, TimeSchedule(plan, plan.source.costs, {}));
+  FTUNE_ASSIGN_OR_RETURN(const TimedSchedule lists, TimeSchedule(done, done.source.costs, {}));
   LinkCosts link;
   double beside = 0.0;
   for (const RankRole& role : mesh.roles) {
@@ -88,13 +95,19 @@ absl::Status TimePipeline(const Recipe& recipe, const RolesOfMesh& mesh, const P
 
 }  // namespace
 
-absl::StatusOr<std::optional<StepTime>> TimeStep(const Recipe& recipe, const RolesOfMesh& mesh,
-                                                 const std::optional<PipelinePlan>& stages) {
+absl::StatusOr<std::optional<StepTime>> TimeStep(const Recipe& recipe,
+                                                 const std::optional<PipelinePlan>& stages,
+                                                 const RolesOfMesh& mesh, const DryStep& done) {
   const auto timed = [](const RankRole& role) { return role.dry.times.has_value(); };
   if (!std::all_of(mesh.roles.begin(), mesh.roles.end(), timed)) return std::nullopt;
   const DryTimes& slowest = *SlowestOf(mesh).dry.times;
   StepTime time = {.seconds = slowest.step, .exposed = slowest.parts.exposed, .parts = slowest.parts};
-  if (stages) FTUNE_RETURN_IF_ERROR(TimePipeline(recipe, mesh, *stages, time));
+  if (stages) {
+    FTUNE_RETURN_IF_ERROR(TimePipeline(recipe, *stages, mesh, *done.stages, time));
+  } else {
+    const int64_t further = *recipe.train.gradient_accumulation_steps - done.microbatches;
+    time.seconds += static_cast<double>(further) * MicrobatchSeconds(slowest, done.microbatches);
+  }
   return time;
 }
 

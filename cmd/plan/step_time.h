@@ -18,8 +18,16 @@ struct StepTime {
   std::optional<TimedSchedule> schedule;  // where there is a pipeline, in seconds
 };
 
-// None where the roles have no times.
-absl::StatusOr<std::optional<StepTime>> TimeStep(const Recipe& recipe, const RolesOfMesh& mesh,
-                                                 const std::optional<PipelinePlan>& stages);
+// What the roles did: a step of so many microbatches, in these stages of a pipeline, if there is one.
+struct DryStep {
+  int microbatches = 1;
+  std::optional<PipelinePlan> stages;
+};
+
+// None where the roles have no times. Of `recipe`, which may have more microbatches than they did, and its
+// `stages`.
+absl::StatusOr<std::optional<StepTime>> TimeStep(const Recipe& recipe,
+                                                 const std::optional<PipelinePlan>& stages,
+                                                 const RolesOfMesh& mesh, const DryStep& done);
 
 }  // namespace ftune

@@ -119,10 +119,12 @@ absl::Status DoesNotMultiplyOut(const LoadedRecipe& loaded, const Environment& e
   } else {
     const size_t hosts = std::max<size_t>(1, environment.slots.size());
     const bool by_slots = std::any_of(environment.slots.begin(), environment.slots.end(), std::identity());
-    error = loaded.At(!by_slots && launch.ranks_per_host  ? "launch.ranks_per_host"
-                      : launch.kind == LaunchKind::kSlurm ? "launch.slurm.nodes"
-                      : launch.hostfile                   ? "launch.hostfile"
-                                                          : "launch.hosts");
+    error = !environment.slots_said_by.empty()
+                ? ErrorDetail{.file = kCommandLine, .key = environment.slots_said_by}
+                : loaded.At(!by_slots && launch.ranks_per_host  ? "launch.ranks_per_host"
+                            : launch.kind == LaunchKind::kSlurm ? "launch.slurm.nodes"
+                            : launch.hostfile                   ? "launch.hostfile"
+                                                                : "launch.hosts");
     error.found = by_slots ? StrCat(ranks.total, " ranks on ", hosts, " hosts")
                            : StrCat(launch.ranks_per_host ? StrCat(ranks.per_host, " on ") : "", hosts,
                                     hosts == 1 ? " host" : " hosts");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,7 +20,8 @@ struct Environment {
   // Ranks on each of the hosts that the recipe names; 0: not said. Empty: ftune starts all ranks on this
   // host.
   std::vector<int> slots = {};
-  bool slurm = false;  // those hosts are the nodes of a Slurm job
+  bool slurm = false;              // those hosts are the nodes of a Slurm job
+  std::string slots_said_by = {};  // a flag that has named those hosts instead of the recipe
 
   // How many ranks there are on those, with so many where nothing is said.
   int64_t RanksOnHosts(int64_t per_host) const;

@@ -35,9 +35,10 @@ absl::Status CheckFitsHost(const TrainOptions& options, const LoadedRecipe& load
   const std::string there_is = StrCat(HumanBytes(full->capacity), " of this host's memory");
   if (full->fits()) {
     const int64_t available = AvailableMemory() / *loaded.recipe.launch.ranks_per_host;
-    if (full->highest_peak() > available) {
-      progress.Say(StrCat("warning: a rank needs up to ", HumanBytes(full->highest_peak()), ", and of its ",
-                          there_is, " others leave ", HumanBytes(available), " at the moment"));
+    if (full->Largest().dry.peak.total() > available) {
+      progress.Say(StrCat("warning: a rank needs up to ", HumanBytes(full->Largest().dry.peak.total()),
+                          ", and of its ", there_is, " others leave ", HumanBytes(available),
+                          " at the moment"));
     }
     return absl::OkStatus();
   }
@@ -45,15 +46,16 @@ absl::Status CheckFitsHost(const TrainOptions& options, const LoadedRecipe& load
   if (!least.ok()) return absl::OkStatus();
   if (least->fits() || options.force) {
     progress.Say(StrCat("warning: a rank needs ", least->fits() ? "up to " : "",
-                        HumanBytes(full->highest_peak()), " and has ", there_is,
+                        HumanBytes(full->Largest().dry.peak.total()), " and has ", there_is,
                         least->fits() ? ": whether it fits depends on the data" : ": --force goes on"));
     return absl::OkStatus();
   }
-  return UserError(ExitCode::kDoesNotFit, {.file = loaded.file,
-                                           .message = "the recipe does not fit this host",
-                                           .found = StrCat(HumanBytes(full->highest_peak()), " for a rank"),
-                                           .expected = StrCat("at most ", there_is),
-                                           .hint = DescribeChanges(loaded)});
+  return UserError(ExitCode::kDoesNotFit,
+                   {.file = loaded.file,
+                    .message = "the recipe does not fit this host",
+                    .found = StrCat(HumanBytes(full->Largest().dry.peak.total()), " for a rank"),
+                    .expected = StrCat("at most ", there_is),
+                    .hint = DescribeChanges(loaded)});
 }
 
 }  // namespace ftune

@@ -25,9 +25,9 @@ void VirtualClock::OnOp(const OpWork& work) {
   if (work.recomputed) times_.recomputed += seconds;
 }
 
-void VirtualClock::Wait(double until, const char* name) {
+void VirtualClock::Wait(double until, std::string_view name) {
   if (until <= now_) return;
-  if (spans_ != nullptr) spans_->push_back({kWaitLane, name, now_, until});
+  if (spans_ != nullptr) spans_->push_back({kWaitLane, std::string(name), now_, until});
   times_.exposed += until - now_;
   now_ = until;
 }
@@ -51,10 +51,11 @@ void VirtualClock::OnCall(const CommSpan& span) {
   const double begin = std::max(now_, free);
   free = begin + seconds;
   times_.calls += seconds;
-  const std::string name = span.call.Describe();
-  if (spans_ != nullptr && seconds > 0) spans_->push_back({kCommunicationLane, name, begin, free});
+  if (spans_ != nullptr && seconds > 0) {
+    spans_->push_back({kCommunicationLane, span.call.Describe(), begin, free});
+  }
   // A processor that moves bytes for a rank does not compute for it.
-  if (span.exposed || device_.is_cpu) return Wait(free, Name(span.call.kind).data());
+  if (span.exposed || device_.is_cpu) return Wait(free, Name(span.call.kind));
   done_at_[span.group][span.ticket] = free;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "base/timeline.h"
@@ -41,7 +42,7 @@ class VirtualClock final : public OpListener, public CallObserver {
   double transfer_seconds() const { return transfer_seconds_; }
 
  private:
-  void Wait(double until, const char* name);
+  void Wait(double until, std::string_view name);
   void OnCall(const CommSpan& span);
 
   const DeviceModel& device_;

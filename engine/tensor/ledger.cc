@@ -19,16 +19,19 @@ int64_t AllocationBytes(int64_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-void Ledger::Allocated(Category category, int64_t bytes) {
+int64_t Ledger::Allocated(Category category, int64_t bytes) {
   current_[category] += bytes;
   ++allocations_;
   Enter(1, category, bytes);
   if (current_.total() > peak_.total()) peak_ = current_;
+  if (listener_ != nullptr) listener_->OnAllocated(allocations_, category, bytes);
+  return allocations_;
 }
 
-void Ledger::Freed(Category category, int64_t bytes) {
+void Ledger::Freed(int64_t number, Category category, int64_t bytes) {
   current_[category] -= bytes;
   Enter(2, category, bytes);
+  if (listener_ != nullptr) listener_->OnFreed(number);
 }
 
 void Ledger::Enter(uint64_t kind, Category category, int64_t bytes) {

@@ -26,11 +26,23 @@ struct MemoryUse {
 // What an allocation of `bytes` occupies: whole cache lines below a page, whole pages above.
 int64_t AllocationBytes(int64_t bytes);
 
+// Hears of each entry, in the thread that makes it, after the ledger has counted it.
+class LedgerListener {
+ public:
+  virtual ~LedgerListener() = default;
+  virtual void OnAllocated(int64_t number, Category category, int64_t bytes) = 0;
+  virtual void OnFreed(int64_t number) = 0;
+};
+
 // Used by one compute thread (a rank's); not thread-safe.
 class Ledger {
  public:
-  void Allocated(Category category, int64_t bytes);
-  void Freed(Category category, int64_t bytes);
+  // → the allocation's number, counted from 1, by which it is freed.
+  int64_t Allocated(Category category, int64_t bytes);
+  void Freed(int64_t number, Category category, int64_t bytes);
+
+  // Outlives its last entry; null: nobody listens.
+  void set_listener(LedgerListener* listener) { listener_ = listener; }
 
   const MemoryUse& current() const { return current_; }
   // The categories at the moment when their total was highest since construction or ResetPeak.
@@ -48,6 +60,7 @@ class Ledger {
   MemoryUse peak_;
   int64_t allocations_ = 0;
   uint64_t digest_ = 0xcbf29ce484222325u;
+  LedgerListener* listener_ = nullptr;
 };
 
 }  // namespace ftune

@@ -20,10 +20,10 @@ class Storage {
 
   Storage(Ledger& ledger, Category category, int64_t bytes, std::byte* data, Release release)
       : ledger_(ledger), category_(category), bytes_(bytes), data_(data), release_(std::move(release)) {
-    ledger_.Allocated(category_, bytes_);
+    number_ = ledger_.Allocated(category_, bytes_);
   }
   ~Storage() {
-    ledger_.Freed(category_, bytes_);
+    ledger_.Freed(number_, category_, bytes_);
     if (release_) release_(data_, bytes_);
   }
   Storage(const Storage&) = delete;
@@ -32,6 +32,7 @@ class Storage {
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   Category category() const { return category_; }
+  int64_t number() const { return number_; }  // in the ledger
 
  private:
   Ledger& ledger_;
@@ -39,6 +40,7 @@ class Storage {
   int64_t bytes_;
   std::byte* data_;
   Release release_;
+  int64_t number_;
 };
 
 class Tensor {

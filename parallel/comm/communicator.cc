@@ -50,6 +50,7 @@ bool Pending::done() const {
 Communicator::Communicator(std::unique_ptr<Transport> transport, std::vector<int> world_ranks)
     : transport_(std::move(transport)),
       world_ranks_(std::move(world_ranks)),
+      group_ranks_(world_ranks_.empty() ? GroupRanks() : GroupRanks::Of(world_ranks_)),
       rank_(transport_->rank()),
       size_(transport_->size()),
       sent_(size_, 0),
@@ -58,6 +59,7 @@ Communicator::Communicator(std::unique_ptr<Transport> transport, std::vector<int
 Communicator::Communicator(std::unique_ptr<Transport> transport) : Communicator(std::move(transport), {}) {
   world_ranks_.resize(size_);
   std::iota(world_ranks_.begin(), world_ranks_.end(), 0);
+  group_ranks_ = GroupRanks::Of(world_ranks_);
 }
 
 Communicator::~Communicator() = default;
@@ -72,7 +74,7 @@ void Communicator::Number(Call& call) {
 
 absl::Status Communicator::Observe(CommSpan span, const std::function<absl::Status()>& work) {
   span.group = this;
-  span.ranks = GroupRanks::Of(world_ranks_);
+  span.ranks = group_ranks_;
   span.begin = Timeline::Now();
   for (CallObserver* observer : observers_) observer->OnBegin(span);
   absl::Status status = work();

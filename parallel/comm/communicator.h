@@ -94,6 +94,7 @@ class Communicator {
 
   std::unique_ptr<Transport> transport_;
   std::vector<int> world_ranks_;  // by rank in the group
+  GroupRanks group_ranks_;        // the same in short
   int rank_;
   int size_;
   uint64_t calls_ = 0;

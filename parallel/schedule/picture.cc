@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/markup.h"
+#include "base/nice_step.h"
 #include "base/strings.h"
 
 namespace ftune {
@@ -65,33 +67,13 @@ std::string ShortNumber(double value) {
   return text;
 }
 
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// 1, 2 or 5 times a power of ten, at least `least`.
-double NiceStep(double least) {
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least) return factor * power;
-  }
-  return 10 * power;
-}
-
 class SvgWriter {
  public:
-  SvgWriter(const Schedule& schedule, const Simulation& simulation, const std::string& unit)
-      : shape_(schedule.shape), simulation_(simulation), unit_(unit.empty() ? "" : " " + Escaped(unit)) {
+  SvgWriter(const Schedule& schedule, const Simulation& simulation, const std::string& unit, SvgPlace place)
+      : shape_(schedule.shape),
+        simulation_(simulation),
+        unit_(unit.empty() ? "" : " " + EscapeMarkup(unit)),
+        place_(place) {
     constexpr double kShortest = 18;  // two digits fit
     constexpr double kNarrowest = 640;
     constexpr double kWidest = 8000;
@@ -101,13 +83,7 @@ class SvgWriter {
   }
 
   std::string Write() {
-    const double height = kTop + kRow * shape_.ranks + kBottom;
-    StrAppend(
-        svg_,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"",
-        Pixels(kLeft + width_ + kRight), "\" height=\"", Pixels(height),
-        "\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
-        "fill=\"#ffffff\"/>\n");
+    Begin(kLeft + width_ + kRight, kTop + kRow * shape_.ranks + kBottom);
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%.1f %%", 100 * simulation_.bubble_ratio);
     Text(kLeft, 16, "start",
@@ -128,9 +104,19 @@ class SvgWriter {
   static constexpr double kRow = 28;
   static constexpr double kBar = 24;
 
-  void Text(double x, double y, std::string_view anchor, std::string_view text) {
-    StrAppend(svg_, "<text x=\"", Pixels(x), "\" y=\"", Pixels(y), "\" text-anchor=\"", anchor, "\">", text,
-              "</text>\n");
+  void Begin(double width, double height) {
+    const bool in_page = place_ == SvgPlace::kPage;
+    if (!in_page) svg_ += "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+    StrAppend(svg_, "<svg ", in_page ? "" : "xmlns=\"http://www.w3.org/2000/svg\" ", "width=\"",
+              Pixels(width), "\" height=\"", Pixels(height), "\" font-family=\"sans-serif\" font-size=\"11\"",
+              in_page ? " fill=\"currentColor\"" : "", ">\n");
+    if (!in_page) svg_ += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  }
+
+  void Text(double x, double y, std::string_view anchor, std::string_view text,
+            std::string_view attributes = "") {
+    StrAppend(svg_, "<text x=\"", Pixels(x), "\" y=\"", Pixels(y), "\" text-anchor=\"", anchor, "\"",
+              attributes, ">", text, "</text>\n");
   }
 
   void Legend() {
@@ -159,7 +145,7 @@ class SvgWriter {
     const double y = kTop + kRow * rank;
     Text(kLeft - 8, y + kBar / 2 + 4, "end", StrCat("rank ", rank));
     StrAppend(svg_, "<rect x=\"", Pixels(kLeft), "\" y=\"", Pixels(y), "\" width=\"", Pixels(width_),
-              "\" height=\"", Pixels(kBar), "\" fill=\"#f0f0f0\"/>\n");
+              "\" height=\"", Pixels(kBar), "\" fill=\"#808080\" fill-opacity=\"0.12\"/>\n");
     for (const TimedAction& timed : simulation_.ranks[rank].actions) {
       if (IsCompute(timed.action.kind)) Bar(timed, y);
     }
@@ -176,7 +162,7 @@ class SvgWriter {
               ShortNumber(timed.begin), " to ", ShortNumber(timed.end), unit_, "</title></rect>\n");
     const std::string number = StrCat(action.microbatch);
     if (width >= 4 + 6.5 * static_cast<double>(number.size())) {
-      Text(x + width / 2, y + kBar / 2 + 4, "middle", number);
+      Text(x + width / 2, y + kBar / 2 + 4, "middle", number, " fill=\"#000000\"");
     }
   }
 
@@ -186,16 +172,17 @@ class SvgWriter {
     for (int i = 0; i * step <= simulation_.makespan; ++i) {
       const double x = kLeft + i * step * scale_;
       StrAppend(svg_, "<line x1=\"", Pixels(x), "\" y1=\"", Pixels(y), "\" x2=\"", Pixels(x), "\" y2=\"",
-                Pixels(y + 5), "\" stroke=\"#404040\"/>\n");
+                Pixels(y + 5), "\" stroke=\"#808080\"/>\n");
       Text(x, y + 18, "middle", StrCat(ShortNumber(i * step), i == 0 ? "" : unit_));
     }
     StrAppend(svg_, "<line x1=\"", Pixels(kLeft), "\" y1=\"", Pixels(y), "\" x2=\"", Pixels(kLeft + width_),
-              "\" y2=\"", Pixels(y), "\" stroke=\"#404040\"/>\n");
+              "\" y2=\"", Pixels(y), "\" stroke=\"#808080\"/>\n");
   }
 
   const ScheduleShape shape_;
   const Simulation& simulation_;
   const std::string unit_;
+  const SvgPlace place_;
   double width_ = 0;  // of the makespan
   double scale_ = 0;  // pixels a time unit
   std::string svg_;
@@ -209,8 +196,9 @@ std::string Label(const ScheduleShape& shape, const Action& action) {
 
 }  // namespace
 
-std::string ScheduleSvg(const Schedule& schedule, const Simulation& simulation, const std::string& unit) {
-  return SvgWriter(schedule, simulation, unit).Write();
+std::string ScheduleSvg(const Schedule& schedule, const Simulation& simulation, const std::string& unit,
+                        SvgPlace place) {
+  return SvgWriter(schedule, simulation, unit, place).Write();
 }
 
 std::string ScheduleText(const Schedule& schedule, const Simulation& simulation, int columns) {

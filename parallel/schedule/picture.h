@@ -8,10 +8,14 @@
 
 namespace ftune {
 
-// A whole SVG file: compute actions coloured by kind and shaded by chunk, with the number of the microbatch
+// Where an SVG stands: in a file of its own, on white, or in a page, on the page's colour and with its text.
+enum class SvgPlace { kFile, kPage };
+
+// Compute actions coloured by kind and shaded by chunk, with the number of the microbatch
 // where there is room and kind, stage, microbatch and times when pointed at; legend and time axis. `unit` is
 // written after the times, for example "ms".
-std::string ScheduleSvg(const Schedule& schedule, const Simulation& simulation, const std::string& unit = "");
+std::string ScheduleSvg(const Schedule& schedule, const Simulation& simulation, const std::string& unit = "",
+                        SvgPlace place = SvgPlace::kFile);
 
 // For a terminal: compute actions as kind and microbatch ("F3"; with chunks "F3a", "F3b"), as wide as they
 // are long, up to the next by "-"; spaces where the rank waits. The shortest action is as wide as the longest

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/strings.h"
@@ -196,6 +197,40 @@ TEST_CASE("all memory is given back") {
     // The backend keeps its scratch memory.
     if (static_cast<Category>(i) != Category::kBuffers) CHECK(left.bytes[i] == 0);
   }
+}
+
+// What is alive, as a listener knows it.
+class AliveTensors final : public LedgerListener {
+ public:
+  explicit AliveTensors(Ledger& ledger) : ledger_(ledger) { ledger_.set_listener(this); }
+  ~AliveTensors() override { ledger_.set_listener(nullptr); }
+
+  void OnAllocated(int64_t number, Category category, int64_t bytes) override {
+    CHECK(number == ledger_.allocations());
+    alive_[number] = {category, bytes};
+    CHECK(Sum() == ledger_.current());
+  }
+  void OnFreed(int64_t number) override {
+    CHECK(alive_.erase(number) == 1);
+    CHECK(Sum() == ledger_.current());
+  }
+
+ private:
+  MemoryUse Sum() const {
+    MemoryUse sum;
+    for (const auto& [number, entry] : alive_) sum[entry.first] += entry.second;
+    return sum;
+  }
+
+  Ledger& ledger_;
+  std::map<int64_t, std::pair<Category, int64_t>> alive_;
+};
+
+TEST_CASE("a listener hears of each entry, and can tell what is alive") {
+  auto meta = MakeMeta();
+  const AliveTensors alive(meta->ledger());
+  TrainTwoSteps(*meta, TinyOptions());
+  CHECK(meta->ledger().allocations() > 100);
 }
 
 TEST_CASE("categories hold what they say") {
