@@ -56,6 +56,14 @@ absl::StatusOr<MemoryUse> Train(const Recipe& recipe, const std::vector<Batch>& 
   return highest;
 }
 
+// Whether a run that saves goes on then. Where it saves by the clock, it may.
+bool StepsFollowSave(const Recipe& recipe, PackContent content) {
+  const CheckpointSection& checkpoint = recipe.checkpoint;
+  if (checkpoint.keep_best || checkpoint.saves_per_epoch) return true;
+  if (!checkpoint.save_steps) return content == PackContent::kFull;
+  return !recipe.train.max_steps || *checkpoint.save_steps < *recipe.train.max_steps;
+}
+
 }  // namespace
 
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
@@ -147,11 +155,11 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
     FTUNE_ASSIGN_OR_RETURN(save, SaveDry(recipe, backend, loaded, *parts.optimizer));
   }
   dry.saved = save.bytes;
-  // What is kept for the next save is there in the steps between.
+  // What is kept for the next save is there in the steps after the first.
   const int64_t kept = save.snapshot.defined() ? AllocationBytes(save.snapshot.size()) : 0;
   dry.saved_step = dry.step;
   dry.saved_step[Category::kBuffers] += kept;
-  dry.peak[Category::kBuffers] += kept;
+  if (StepsFollowSave(recipe, options.content)) dry.peak[Category::kBuffers] += kept;
   if (moment.peak().total() > dry.peak.total()) {
     dry.peak = moment.peak();
     dry.moment = moment.Describe();

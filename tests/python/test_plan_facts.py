@@ -59,6 +59,16 @@ def test_saving(case):
         assert (disk["states"] > 0) == ("memory.offload=optimizer" in words), (name, disk)
 
 
+def test_copy_of_a_save(case):
+    """What is kept for the next save counts in the steps, but where none comes after a save."""
+    recipe = write_recipe(case, "llama")
+    copied, last = (planned(case, recipe, f"checkpoint.save_steps={steps}")["roles"][0] for steps in (2, 3))
+    (alone,) = planned(case, recipe, *SAVED, "checkpoint.async=false")["roles"]
+    copy = copied["step_after_save"]["buffers"] - copied["step"]["buffers"]
+    assert copy > 0 and alone["step_after_save"] == alone["step"], (copied, alone)
+    assert copied["peak"] == alone["peak"] + copy > last["peak"] >= alone["peak"], (copied, last, alone)
+
+
 def test_disk(case):
     """No more checkpoints than are saved; more with what is kept beside the newest; a warning where the disk has no room."""
     recipe = write_recipe(case, "llama")
@@ -144,7 +154,9 @@ def test_train_goes_on(case):
     large.append("data.train=none.jsonl")
     done = case.run("train", recipe, "output_dir=out", *large)
     assert done.returncode == 3, done.stderr
-    for words, says in ((["--force"], "--force goes on"), (["data.packing=false"], "depends on the data")):
+    # Texts of one token each would fit.
+    short = ["data.packing=false", "data.sequence_len=128", "train.micro_batch_size=80000"]
+    for words, says in ((["--force"], "--force goes on"), (short, "depends on the data")):
         done = case.run("train", recipe, "output_dir=out", *large, *words)
         assert done.returncode == 4 and says in done.stderr and "none.jsonl" in done.stderr, (words, done.stderr)
     # What cannot be planned is refused by the run itself.
