@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   ftune::AddTemplate(app, invocation);
   ftune::AddVerify(app, invocation);
   ftune::AddPlan(app, invocation);
+  ftune::AddBench(app, invocation);
   ftune::AddDoctor(app, invocation);
   ftune::AddRecipe(app, invocation);
   ftune::AddStatus(app, invocation);

@@ -45,6 +45,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
   }
   FTUNE_ASSIGN_OR_RETURN(LoadedRecipe loaded, LoadRecipe(options.recipe, options.overrides));
   FTUNE_RETURN_IF_ERROR(target ? ResolveFor(loaded, *target) : ResolveHere(loaded, std::nullopt));
+  if (!target) {
+    FTUNE_ASSIGN_OR_RETURN(target, MeasuredTarget(loaded.recipe));
+  }
   FTUNE_ASSIGN_OR_RETURN(const ModelPlan model,
                          ToModelPlan(loaded, HubProgress(invocation.verbosity()), ModelParts::kConfig));
   if (options.search && !target) return NeedsTarget();

@@ -1,5 +1,6 @@
 #include "cmd/plan/dry_rank.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -62,6 +63,17 @@ bool StepsFollowSave(const Recipe& recipe, PackContent content) {
   if (checkpoint.keep_best || checkpoint.saves_per_epoch) return true;
   if (!checkpoint.save_steps) return content == PackContent::kFull;
   return !recipe.train.max_steps || *checkpoint.save_steps < *recipe.train.max_steps;
+}
+
+// The trace of a step for all of which so many bytes more are kept.
+void AddKept(int64_t bytes, DryTrace& trace) {
+  for (MemorySample& sample : trace.memory) sample.use[Category::kBuffers] += bytes;
+  const LiveTensors kept = {
+      .category = Category::kBuffers, .bytes = bytes, .count = 1, .made_in = "save, kept for the next one"};
+  const auto place =
+      std::upper_bound(trace.at_peak.begin(), trace.at_peak.end(), kept,
+                       [](const LiveTensors& a, const LiveTensors& b) { return a.total() > b.total(); });
+  trace.at_peak.insert(place, kept);
 }
 
 }  // namespace
@@ -155,14 +167,23 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
     FTUNE_ASSIGN_OR_RETURN(save, SaveDry(recipe, backend, loaded, *parts.optimizer));
   }
   dry.saved = save.bytes;
-  // What is kept for the next save is there in the steps after the first.
+  // What is kept for the next save is there in the steps after the first: of a device with its own memory, in
+  // that of its host.
   const int64_t kept = save.snapshot.defined() ? AllocationBytes(save.snapshot.size()) : 0;
+  const bool on_host = options.device != nullptr && !device.is_cpu;
+  dry.host_bytes = on_host ? kept : 0;
   dry.saved_step = dry.step;
-  dry.saved_step[Category::kBuffers] += kept;
-  if (StepsFollowSave(recipe, options.content)) dry.peak[Category::kBuffers] += kept;
-  if (moment.peak().total() > dry.peak.total()) {
+  if (!on_host) {
+    dry.saved_step[Category::kBuffers] += kept;
+    if (StepsFollowSave(recipe, options.content)) {
+      dry.peak[Category::kBuffers] += kept;
+      if (memory && kept > 0) AddKept(kept, dry.trace);
+    }
+  }
+  if (!on_host && moment.peak().total() > dry.peak.total()) {
     dry.peak = moment.peak();
     dry.moment = moment.Describe();
+    if (memory) dry.trace.at_peak = memory->AtPeak();
   }
   return dry;
 }

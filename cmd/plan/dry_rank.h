@@ -27,6 +27,7 @@ struct DryRank {
   int64_t parameters = 0, trainable = 0;
   // With what a save in the background keeps from the first one on; the same as `step` where there is none.
   MemoryUse saved_step;
+  int64_t host_bytes = 0;  // of that, what a device with its own memory keeps in its host's
   SavedBytes saved;
   // Of a step: asked of the device by this rank, with what is recomputed; see WorkCounter.
   double useful_flops = 0.0, recomputed_flops = 0.0;

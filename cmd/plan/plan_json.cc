@@ -22,6 +22,7 @@ nlohmann::ordered_json PlanJson(const PlanResult& plan) {
                      {"ready", ToJson(role.dry.ready)},
                      {"step", ToJson(role.dry.step)},
                      {"step_after_save", ToJson(role.dry.saved_step)},
+                     {"host_memory", role.dry.host_bytes},
                      {"capacity", plan.capacity},
                      {"fits", plan.Fits(role)}});
   }

@@ -39,6 +39,11 @@ struct PlanResult {
   int64_t Needs(const RankRole& role) const {
     return role.dry.peak.total() + Runtime() + Fragmentation(role);
   }
+  // Of the capacity, what a ledger may have.
+  int64_t LedgerRoom() const {
+    const double share = target ? target->device.fragmentation : 0.0;
+    return static_cast<int64_t>(static_cast<double>(capacity - Runtime()) / (1.0 + share));
+  }
   // The role that lacks most, or has least left.
   const RankRole& Largest() const {
     return *std::max_element(mesh.roles.begin(), mesh.roles.end(), [](const RankRole& a, const RankRole& b) {

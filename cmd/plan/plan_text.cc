@@ -51,7 +51,11 @@ std::string MomentsText(const PlanResult& plan) {
   std::string text;
   for (const RankRole& role : plan.mesh.roles) {
     StrAppend(text, role.name, ": the peak is in ", role.dry.moment, "; between steps ",
-              HumanBytes(role.dry.ready.total()), "\n");
+              HumanBytes(role.dry.ready.total()));
+    if (role.dry.host_bytes > 0) {
+      StrAppend(text, "; its host keeps ", HumanBytes(role.dry.host_bytes), " of what it saves");
+    }
+    StrAppend(text, "\n");
   }
   return text;
 }
@@ -63,8 +67,14 @@ std::string VerdictText(const PlanResult& plan) {
 }
 
 std::string PlanText(const PlanResult& plan) {
+  const std::string unmeasured =
+      plan.target
+          ? ""
+          : "how long a step takes is known once `ftune bench`, for as many threads as a rank has, has "
+            "measured this machine\n";
   return StrCat(HeadText(plan), FactsText(plan), TimeText(plan), "\n",
-                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan));
+                TableText(MemoryRows(plan), CellsTo::kRight), MomentsText(plan), VerdictText(plan),
+                unmeasured);
 }
 
 }  // namespace ftune

@@ -8,12 +8,15 @@
 #include "base/strings.h"
 #include "cmd/device/catalogue.h"
 #include "cmd/device/device_yaml.h"
+#include "cmd/device/measured_device.h"
 #include "cmd/model_session.h"
+#include "cmd/plan/host_memory.h"
 #include "cmd/recipe/availability.h"
 #include "cmd/recipe/nearest.h"
 #include "cmd/recipe/resolve.h"
 #include "cmd/recipe/types.h"
 #include "cmd/recipe/units.h"
+#include "cmd/run_options.h"
 
 namespace ftune {
 namespace {
@@ -74,6 +77,17 @@ absl::StatusOr<Target> ParseOn(const std::string& text) {
   return Target{.hosts = static_cast<int>(*hosts),
                 .per_host = static_cast<int>(*per_host),
                 .device = std::move(device)};
+}
+
+absl::StatusOr<std::optional<Target>> MeasuredTarget(const Recipe& recipe) {
+  FTUNE_ASSIGN_OR_RETURN(std::optional<DeviceModel> device,
+                         MeasuredDevice(static_cast<int>(*recipe.launch.threads)));
+  if (!device) return std::nullopt;
+  const int ranks = ToMeshShape(recipe.parallel).ranks();
+  const int per_host = static_cast<int>(*recipe.launch.ranks_per_host);
+  device->memory = HostMemory() / device->per_host;
+  return Target{
+      .hosts = (ranks + per_host - 1) / per_host, .per_host = per_host, .device = *std::move(device)};
 }
 
 absl::Status ResolveFor(LoadedRecipe& loaded, const Target& target) {

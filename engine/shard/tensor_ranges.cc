@@ -1,5 +1,7 @@
 #include "engine/shard/tensor_ranges.h"
 
+#include <algorithm>
+
 namespace ftune {
 namespace {
 
@@ -21,8 +23,14 @@ std::vector<HeldElements> HeldOf(const Parameter& p) {
     for (const HeldRange& rows : p.dims[0].held()) append(rows.count * width, rows.replicas);
     return held;
   }
+  const std::vector<HeldRange> of_row = p.dims.back().held();
+  const auto alike = [&](const HeldRange& columns) { return columns.replicas == of_row.front().replicas; };
+  if (std::all_of(of_row.begin(), of_row.end(), alike)) {
+    append(p.size(), of_row.front().replicas);
+    return held;
+  }
   for (int64_t row = 0; row < p.size() / width; ++row) {
-    for (const HeldRange& columns : p.dims.back().held()) append(columns.count, columns.replicas);
+    for (const HeldRange& columns : of_row) append(columns.count, columns.replicas);
   }
   return held;
 }

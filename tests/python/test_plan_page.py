@@ -16,6 +16,7 @@ from verify_recipe import parity_recipe
 VOID = {"meta", "br", "hr", "img", "link"}
 MESHES = {
     "one rank": ["train.global_batch_size=4"],
+    "more entries than samples": ["parallel.pipeline=2", "parallel.schedule=gpipe", "train.global_batch_size=256"],
     "lora": ["adapter.lora_r=4", "data.eval=[none.jsonl]", "train.eval_steps=1"],
     "recomputed": ["memory.activation_checkpointing=full"],
     "states on disk": ["memory.offload=optimizer"],
@@ -68,7 +69,7 @@ def test_explain_words(case):
     recipe = write_recipe(case)
     done = case.run("plan", recipe, "--explain")
     assert done.returncode == 0, done
-    for part in ("each rank: alive at the peak, in ", "made in, or part of", "block 1 to", "exp_avg", " others"):
+    for part in ("each rank: alive at the peak, in ", "made in, or part of", "block 1 to", "moment1 of block", " others"):
         assert part in done.stdout, (part, done.stdout)
     plain = case.run("plan", recipe)
     assert "alive at the peak" not in plain.stdout and done.stdout.startswith(plain.stdout), plain
@@ -102,9 +103,13 @@ def test_trace(case):
             counters = [event for event in own if event["ph"] == "C"]
             times = [event["ts"] for event in counters]
             assert times == sorted(times) and times[0] == 0, (name, times[:9])
-            assert max((event["args"] for event in counters), key=lambda memory: sum(memory.values())) == role["step"], (name, role)
+            assert max((event["args"] for event in counters), key=lambda memory: sum(memory.values())) == role["step_after_save"], (name, role)
             assert counters[0]["args"]["weights"] == role["ready"]["weights"], (name, counters[0])
-            check_spans([event for event in own if event["ph"] == "X"], name)
+            assert len(counters) <= 4096, (name, len(counters))
+            # Calls of several groups may be under way at a time.
+            spans = [event for event in own if event["ph"] == "X"]
+            assert {"compute", "step"} <= {span["cat"] for span in spans}, name
+            check_spans([span for span in spans if span["cat"] != "communication"], name)
 
 
 class Page(HTMLParser):
@@ -153,7 +158,7 @@ def test_page(case):
         pipeline = "parallel.pipeline=2" in words
         assert ("The pipeline's schedule" in page.headings) == pipeline and page.labels.count("") == pipeline, (name, page.labels)
         assert "Plan of recipe.yaml" in page.headings and page.cells > 30 * len(plan["roles"]), (name, page.cells)
-        assert text.count("class=\"peak\">peak ") + text.count("class=\"peak\">highest of the step") == len(plan["roles"]), name
+        assert len(re.findall(r'<text class="peak"[^>]*>(?:peak |highest of the step)', text)) == len(plan["roles"]), name
         for role in plan["roles"]:
             assert role["moment"] in text, (name, role)
 
@@ -177,7 +182,7 @@ def test_does_not_fit(case):
     (role,) = json.loads(done.stdout)["roles"]
     assert sum(by_category(role["explain"]).values()) == role["peak"] > role["capacity"], role
     text = (case.folder / "page.html").read_text()
-    assert "does not fit" in text and "<line class=\"capacity\"" in text and json.loads((case.folder / "trace.json").read_text())
+    assert "does not fit" in text and "<line class=\"room\"" in text and json.loads((case.folder / "trace.json").read_text())
 
 
 def test_wrong_input(case):

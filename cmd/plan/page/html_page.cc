@@ -44,13 +44,18 @@ PlotTime TimeOf(const DryTrace& trace) {
   return {.seconds = seconds, .timed = trace.timed};
 }
 
-std::string RoleSection(const RankRole& role, int64_t capacity) {
+std::string NoteOf(const PlanResult& plan, const PlotTime& time) {
+  if (!time.timed) return "Time is told in allocations: the device is not known.";
+  return plan.time->schedule ? "Without what the rank waits for other stages of the pipeline." : "";
+}
+
+std::string RoleSection(const RankRole& role, const PlanResult& plan) {
   const DryTrace& trace = role.dry.trace;
   const PlotTime time = TimeOf(trace);
   return StrCat("<section>\n", Element("h2", "", StrCat("Memory over a step: ", role.name)),
-                MemoryPlot(role, capacity, time),
+                MemoryPlot(role, plan.LedgerRoom(), time),
                 trace.spans.empty() ? "" : LanePlot(trace.spans, role.name, time),
-                time.timed ? "" : Element("p", "", "Time is told in allocations: the device is not known."),
+                Element("p", "", NoteOf(plan, time)),
                 Element("p", "", StrCat("Alive at the peak, in ", role.dry.moment, ":")),
                 HtmlTable(ExplainRows(role), "words"), "</section>\n");
 }
@@ -68,7 +73,7 @@ std::string PlanPage(const PlanResult& plan, const std::string& title, const std
     StrAppend(html, "<section>\n", Element("h2", "", "The pipeline's schedule"), "<div class=\"wide\">",
               schedule, "</div>\n</section>\n");
   }
-  for (const RankRole& role : plan.mesh.roles) html += RoleSection(role, plan.capacity);
+  for (const RankRole& role : plan.mesh.roles) html += RoleSection(role, plan);
   return html + "</body>\n</html>\n";
 }
 

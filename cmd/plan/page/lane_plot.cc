@@ -12,7 +12,9 @@ namespace ftune {
 namespace {
 
 constexpr double kLaneRow = 18, kLaneGap = 8, kLaneTop = 6, kLaneAxis = 26;
-constexpr double kSeen = 0.4;  // pixels
+// Pixels.
+constexpr double kSeen = 1.0;
+constexpr double kBetween = 0.5;  // two that touch
 
 // Beside a plot there is little room.
 constexpr std::array<std::string_view, kTimeLanes.size()> kLaneLabels = {"compute", "wait", "communication",
@@ -46,7 +48,7 @@ void DrawRow(const LaneRow& row, double y, const std::string& css, TimePlot& plo
     const double begin = plot.X(row[i].begin);
     const double end = plot.X(row[i].end);
     if (end - begin >= kSeen) {
-      plot.Box(begin, y, end - begin, kLaneRow - 2, css,
+      plot.Box(begin, y, end - begin - kBetween, kLaneRow - 2, css,
                StrCat(row[i].name, ": ", plot.Words(row[i].end - row[i].begin), " from ",
                       plot.Words(row[i].begin)));
       ++i;

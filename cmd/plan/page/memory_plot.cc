@@ -26,18 +26,18 @@ const MemorySample& HighestOf(const std::vector<MemorySample>& samples) {
 
 class MemoryPlotWriter {
  public:
-  MemoryPlotWriter(const RankRole& role, int64_t capacity, const PlotTime& time)
+  MemoryPlotWriter(const RankRole& role, int64_t room, const PlotTime& time)
       : role_(role),
         samples_(Thinned(role.dry.trace.memory, kDrawnSamples)),
         highest_(HighestOf(samples_)),
-        capacity_(capacity),
+        room_(room),
         seconds_(time.seconds),
         plot_(StrCat("Memory of ", role.name, " over a step"), kMemoryHeight, time) {
     constexpr double kRoom = 1.08;  // above the highest
     const double top = kRoom * static_cast<double>(highest_.use.total());
     constexpr double kNear = 3;  // so far above the highest the line of what there is is drawn
-    shows_capacity_ = static_cast<double>(capacity) <= kNear * top;
-    top_ = shows_capacity_ ? std::max(top, kRoom * static_cast<double>(capacity)) : top;
+    shows_room_ = static_cast<double>(room) <= kNear * top;
+    top_ = shows_room_ ? std::max(top, kRoom * static_cast<double>(room)) : top;
   }
 
   std::string Write() && {
@@ -55,7 +55,7 @@ class MemoryPlotWriter {
       plot_.Text(legend + 16, 18, "start", Name(category));
       legend += 40 + 7.0 * static_cast<double>(Name(category).size());
     }
-    Capacity();
+    Room();
     Peak();
     return std::move(plot_).Finish();
   }
@@ -97,14 +97,14 @@ class MemoryPlotWriter {
                StrCat(Name(category), ": ", HumanBytes(highest_.use[category]), " at the peak"));
   }
 
-  void Capacity() {
-    const std::string words = StrCat("there is ", HumanBytes(capacity_));
-    if (!shows_capacity_) {
-      plot_.Text(kPlotRight, 18, "end", StrCat(words, ", above this plot"), "capacity");
+  void Room() {
+    const std::string words = StrCat("room for ", HumanBytes(room_));
+    if (!shows_room_) {
+      plot_.Text(kPlotRight, 18, "end", StrCat(words, ", above this plot"), "room");
       return;
     }
-    plot_.Line(kPlotLeft, Y(capacity_), kPlotRight, Y(capacity_), "capacity");
-    plot_.Text(kPlotRight, Y(capacity_) - 5, "end", words, "capacity");
+    plot_.Line(kPlotLeft, Y(room_), kPlotRight, Y(room_), "room");
+    plot_.Text(kPlotRight, Y(room_) - 5, "end", words, "room");
   }
 
   void Peak() {
@@ -123,17 +123,17 @@ class MemoryPlotWriter {
   const RankRole& role_;
   const std::vector<MemorySample> samples_;
   const MemorySample& highest_;
-  const int64_t capacity_;
+  const int64_t room_;
   const double seconds_;
   TimePlot plot_;
-  bool shows_capacity_ = false;
+  bool shows_room_ = false;
   double top_ = 1.0;  // bytes
 };
 
 }  // namespace
 
-std::string MemoryPlot(const RankRole& role, int64_t capacity, const PlotTime& time) {
-  return MemoryPlotWriter(role, capacity, time).Write();
+std::string MemoryPlot(const RankRole& role, int64_t room, const PlotTime& time) {
+  return MemoryPlotWriter(role, room, time).Write();
 }
 
 }  // namespace ftune

@@ -9,7 +9,8 @@
 
 namespace ftune {
 
-// An SVG element. `time`: of the step. `capacity`: bytes, a line where it is not far above all else.
-std::string MemoryPlot(const RankRole& role, int64_t capacity, const PlotTime& time);
+// An SVG element. `time`: of the step. `room`: bytes that tensors may have, a line where it is not far above
+// all else.
+std::string MemoryPlot(const RankRole& role, int64_t room, const PlotTime& time);
 
 }  // namespace ftune

@@ -25,13 +25,12 @@ th { font-weight: 600; color: var(--faint); }
 svg { display: block; } svg[viewBox] { width: 100%; height: auto; margin: 1rem 0; }
 svg[viewBox] text { font: 11px system-ui, sans-serif; fill: var(--text); }
 .grid { stroke: var(--line); stroke-width: .5; } .axis { stroke: var(--faint); }
-line.capacity { stroke: var(--bad); stroke-dasharray: 6 4; } svg text.capacity { fill: var(--bad); }
+line.room { stroke: var(--bad); stroke-dasharray: 6 4; } svg text.room { fill: var(--bad); }
 line.peak { stroke: var(--text); stroke-dasharray: 2 3; } circle.peak { fill: var(--page); stroke: var(--text); stroke-width: 2; }
 svg text.peak { font-weight: 600; }
 .c0 { fill: #4e79a7; } .c1 { fill: #e15759; } .c2 { fill: #59a14f; } .c3 { fill: #f28e2b; } .c4 { fill: #b07aa1; }
 .c5 { fill: #76b7b2; }
 .l0 { fill: #4e79a7; } .l1 { fill: #e15759; } .l2 { fill: #59a14f; } .l3 { fill: #9c9ea6; }
-.l0, .l1, .l2, .l3 { stroke: var(--page); stroke-width: .4; }
 )";
 
 }  // namespace ftune

@@ -14,6 +14,8 @@ namespace {
 
 std::string Px(double value) { return absl::StrFormat("%.1f", value); }
 
+std::string ClassOf(std::string_view css) { return css.empty() ? "" : StrCat(" class=\"", css, "\""); }
+
 std::string HintElement(const std::string& hint) {
   return hint.empty() ? "" : StrCat("<title>", EscapeMarkup(hint), "</title>");
 }
@@ -44,8 +46,8 @@ void TimePlot::Line(double x1, double y1, double x2, double y2, std::string_view
 
 void TimePlot::Text(double x, double y, std::string_view anchor, std::string_view text,
                     std::string_view css) {
-  StrAppend(svg_, "<text class=\"", css, "\" x=\"", Px(x), "\" y=\"", Px(y), "\" text-anchor=\"", anchor,
-            "\">", EscapeMarkup(text), "</text>\n");
+  StrAppend(svg_, "<text", ClassOf(css), " x=\"", Px(x), "\" y=\"", Px(y), "\" text-anchor=\"", anchor, "\">",
+            EscapeMarkup(text), "</text>\n");
 }
 
 void TimePlot::Box(double x, double y, double width, double height, std::string_view css,

@@ -8,7 +8,7 @@ namespace ftune {
 
 // Pixels; plots are scaled to the page's width.
 inline constexpr double kPlotWidth = 960.0;
-inline constexpr double kPlotLeft = 84.0;
+inline constexpr double kPlotLeft = 96.0;
 inline constexpr double kPlotRight = 944.0;
 
 // What the whole width stands for.

@@ -1,0 +1,18 @@
+// How long calls take while all ranks make them.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "parallel/comm/communicator.h"
+
+namespace ftune {
+
+// Seconds of a call: the first quartile of as many as there is time for, the mean over the ranks. Called by
+// all ranks alike.
+absl::StatusOr<double> SecondsOf(Communicator& ranks, const std::function<void()>& call);
+
+// The same of a collective, which all ranks make equally often.
+absl::StatusOr<double> SecondsOfCall(Communicator& ranks, const Call& call);
+
+}  // namespace ftune
