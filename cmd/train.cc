@@ -16,7 +16,9 @@ void AddTrain(CLI::App& app, Invocation& invocation) {
   command->add_option("OVERRIDES", options->overrides, "key.sub=value, instead of what the recipe says");
   command->add_flag("--resume", options->resume_if_begun,
                     "Go on where output_dir has a run, begin where there is none");
-  command->add_flag("--force", options->force, "Replace the run that output_dir has");
+  command->add_flag(
+      "--force", options->force,
+      "Replace the run that output_dir has, and train also where the plan says that it does not fit");
   command->add_flag("--slurm", options->slurm, "Submit a Slurm job that trains, as launch.slurm says");
   command->add_flag("--print", options->print,
                     "Print the resolved recipe and do nothing; with --slurm, the job's script");
