@@ -1,7 +1,7 @@
 #include "cmd/plan/data_facts.h"
 
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
-#include "cmd/doctor/check.h"
 #include "cmd/hub/resolve.h"
 #include "cmd/report/hub_progress.h"
 #include "cmd/run_data.h"
@@ -37,7 +37,9 @@ DataFacts LookAtData(const LoadedRecipe& loaded, const ModelPlan& model, const I
   }
   const absl::StatusOr<DataFacts> facts = FactsOf(loaded, model, invocation);
   if (facts.ok()) return *facts;
-  return {.why_not = InWords(facts.status()), .steps = steps};
+  // In the words of the run that it would end, but no error of a plan.
+  const std::string why = absl::StrReplaceAll(facts.status().message(), {{": error: ", ": "}});
+  return {.why_not = why, .steps = steps};
 }
 
 }  // namespace ftune

@@ -154,7 +154,9 @@ def test_train_goes_on(case):
     large.append("data.train=none.jsonl")
     done = case.run("train", recipe, "output_dir=out", *large)
     assert done.returncode == 3, done.stderr
-    for words, says in ((["--force"], "--force goes on"), (["data.packing=false"], "depends on the data")):
+    # Texts of one token each would fit.
+    short = ["data.packing=false", "data.sequence_len=128", "train.micro_batch_size=80000"]
+    for words, says in ((["--force"], "--force goes on"), (short, "depends on the data")):
         done = case.run("train", recipe, "output_dir=out", *large, *words)
         assert done.returncode == 4 and says in done.stderr and "none.jsonl" in done.stderr, (words, done.stderr)
     # What cannot be planned is refused by the run itself.
