@@ -27,13 +27,13 @@ TWO = ["launch.threads=1"]
 LORA = ["adapter.lora_r=16"]
 RECIPES = {
     "full": [*ONE],
-    "full, one microbatch": [*ONE, "train.micro_batch_size=4"],
+    "full, one microbatch": [*ONE, "train.micro_batch_size=2"],
     "full, bf16": [*ONE, "precision.weights=bf16"],
     "full, recomputed": [*ONE, "memory.activation_checkpointing=full"],
     "full, sgd": [*ONE, "optimizer.name=sgd"],
     "lora": [*ONE, *LORA],
     "qlora": [*ONE, *LORA, "adapter.kind=qlora"],
-    "long texts": [*ONE, "data.sequence_len=1024", "train.global_batch_size=2"],
+    "long texts": [*ONE, "data.sequence_len=1024", "train.global_batch_size=1"],
     "2 ranks": [*TWO, "parallel.data=2"],
     "2 ranks, zero 1": [*TWO, "parallel.data=2", "parallel.zero=1"],
     "2 ranks, zero 3": [*TWO, "parallel.data=2", "parallel.zero=3"],
@@ -75,7 +75,7 @@ def main():
     # Full packs, all of which are learned: what a plan reckons with.
     recipe = write_faq_recipe(
         arguments.work, arguments.model, {"train_on_inputs": True, "sequence_len": 512},
-        train={"global_batch_size": 4, "micro_batch_size": 1, "max_steps": arguments.steps, "num_epochs": 1000},
+        train={"global_batch_size": 2, "micro_batch_size": 1, "max_steps": arguments.steps, "num_epochs": 1000},
         optimizer={"learning_rate": 1e-6, "lr_scheduler": "constant", "warmup_steps": 0},
         checkpoint={"save_steps": 1000000})
     recipes = {name: words for name, words in RECIPES.items() if not arguments.names or name in arguments.names}

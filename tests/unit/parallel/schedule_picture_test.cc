@@ -30,7 +30,7 @@ std::vector<Element> ParseXml(const std::string& xml) {
         if (c < 0x20) REQUIRE(c == '\n');
         if (c == '&') {
           const std::string entity = xml.substr(i, xml.find(';', i) - i + 1);
-          const bool known = entity == "&amp;" || entity == "&lt;";
+          const bool known = entity == "&amp;" || entity == "&lt;" || entity == "&gt;";
           REQUIRE_MESSAGE(known, entity);
         }
         if (open.empty()) REQUIRE(c == '\n');
@@ -133,6 +133,15 @@ TEST_CASE("kinds and chunks have colours of their own") {
     CHECK(use_of.emplace(colour, use).first->second == use);
   }
   CHECK(colour_of.size() == 6);
+}
+
+TEST_CASE("in a page an SVG has the page's colours and names nothing elsewhere") {
+  const Schedule schedule = ScheduleCase{ScheduleKind::k1F1B, 2, 1, 2}.Make();
+  const std::string svg = ScheduleSvg(schedule, Simulate(schedule), "s", SvgPlace::kPage);
+  ParseXml(StrCat("<?xml ?>\n", svg));
+  CHECK(svg.starts_with("<svg "));
+  CHECK(svg.find("://") == std::string::npos);
+  CHECK(svg.find("currentColor") != std::string::npos);
 }
 
 TEST_CASE("without any time a picture is still one") {
