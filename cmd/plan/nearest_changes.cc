@@ -95,7 +95,7 @@ std::vector<FittingChange> FindFittingChanges(const LoadedRecipe& loaded) {
   std::vector<FittingChange> found;
   const auto fits = [&](const Overrides& overrides, const absl::StatusOr<PlanResult>& plan) {
     if (!plan.ok() || !plan->fits()) return false;
-    found.push_back({.overrides = StrJoin(overrides, " "), .peak = plan->Largest().dry.peak.total()});
+    found.push_back({.overrides = StrJoin(overrides, " "), .needs = plan->Needs(plan->Largest())});
     return true;
   };
   const std::vector<Ways> all = AllWays(loaded.recipe);

@@ -11,7 +11,7 @@ namespace ftune {
 
 struct FittingChange {
   std::string overrides;  // "train.micro_batch_size=1 train.gradient_accumulation_steps=8"
-  int64_t peak = 0;       // bytes of the rank that needs most, with it
+  int64_t needs = 0;      // bytes of the rank that needs most, with it
 };
 
 // Of a resolved recipe that has no other hosts: at most four, those first that change least of what is

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cmd/plan/cpu_overhead.h"
 #include "cmd/plan/data_facts.h"
 #include "cmd/plan/disk_need.h"
 #include "cmd/plan/roles.h"
@@ -31,7 +32,7 @@ struct PlanResult {
   std::optional<DiskNeed> disk;
 
   // Bytes that a rank needs beside what its ledger has.
-  int64_t Runtime() const { return target ? target->device.runtime : 0; }
+  int64_t Runtime() const { return target ? target->device.runtime : kCpuRuntime; }
   int64_t Fragmentation(const RankRole& role) const {
     const double share = target ? target->device.fragmentation : 0.0;
     return static_cast<int64_t>(share * static_cast<double>(role.dry.peak.total()));

@@ -13,10 +13,8 @@ TableRow Cells(const RankRole& role, const PlanResult& plan) {
   TableRow cells = {role.name, StrCat(role.ranks)};
   for (const int64_t bytes : role.dry.peak.bytes) cells.push_back(HumanBytes(bytes));
   cells.push_back(HumanBytes(role.dry.peak.total()));
-  if (plan.target) {
-    for (const int64_t bytes : {plan.Runtime(), plan.Fragmentation(role), plan.Needs(role)}) {
-      cells.push_back(HumanBytes(bytes));
-    }
+  for (const int64_t bytes : {plan.Runtime(), plan.Fragmentation(role), plan.Needs(role)}) {
+    cells.push_back(HumanBytes(bytes));
   }
   cells.push_back(absl::StrFormat(
       "%.1f %%", 100.0 * static_cast<double>(plan.Needs(role)) / static_cast<double>(plan.capacity)));
@@ -40,9 +38,7 @@ std::string HeadText(const PlanResult& plan) {
 std::vector<TableRow> MemoryRows(const PlanResult& plan) {
   std::vector<TableRow> rows = {{"role", "ranks"}};
   for (int i = 0; i < kCategories; ++i) rows[0].emplace_back(Name(static_cast<Category>(i)));
-  rows[0].emplace_back("peak");
-  if (plan.target) rows[0].insert(rows[0].end(), {"runtime", "fragmentation", "in all"});
-  rows[0].emplace_back("of what there is");
+  rows[0].insert(rows[0].end(), {"peak", "runtime", "fragmentation", "in all", "of what there is"});
   for (const RankRole& role : plan.mesh.roles) rows.push_back(Cells(role, plan));
   return rows;
 }

@@ -16,7 +16,7 @@ std::string DescribeChanges(const LoadedRecipe& loaded) {
   const std::vector<FittingChange> changes = FindFittingChanges(loaded);
   std::vector<std::string> lines;
   for (const FittingChange& change : changes) {
-    lines.push_back(StrCat(change.overrides, " (", HumanBytes(change.peak), ")"));
+    lines.push_back(StrCat(change.overrides, " (", HumanBytes(change.needs), ")"));
   }
   if (lines.empty()) return "take a smaller model or more hosts; `ftune plan` shows what takes the memory";
   return StrCat("what would fit: ", StrJoin(lines, ", or "), "; --force trains all the same");
@@ -33,29 +33,28 @@ absl::Status CheckFitsHost(const TrainOptions& options, const LoadedRecipe& load
   const absl::StatusOr<PlanResult> full = PlanOf(loaded, model, PackContent::kFull);
   if (!full.ok()) return absl::OkStatus();
   const std::string there_is = StrCat(HumanBytes(full->capacity), " of this host's memory");
+  const int64_t needs = full->Needs(full->Largest());
   if (full->fits()) {
     const int64_t available = AvailableMemory() / *loaded.recipe.launch.ranks_per_host;
-    if (full->Largest().dry.peak.total() > available) {
-      progress.Say(StrCat("warning: a rank needs up to ", HumanBytes(full->Largest().dry.peak.total()),
-                          ", and of its ", there_is, " others leave ", HumanBytes(available),
-                          " at the moment"));
+    if (needs > available) {
+      progress.Say(StrCat("warning: a rank needs up to ", HumanBytes(needs), ", and of its ", there_is,
+                          " others leave ", HumanBytes(available), " at the moment"));
     }
     return absl::OkStatus();
   }
   const absl::StatusOr<PlanResult> least = PlanOf(loaded, model, PackContent::kLeast);
   if (!least.ok()) return absl::OkStatus();
   if (least->fits() || options.force) {
-    progress.Say(StrCat("warning: a rank needs ", least->fits() ? "up to " : "",
-                        HumanBytes(full->Largest().dry.peak.total()), " and has ", there_is,
+    progress.Say(StrCat("warning: a rank needs ", least->fits() ? "up to " : "", HumanBytes(needs),
+                        " and has ", there_is,
                         least->fits() ? ": whether it fits depends on the data" : ": --force goes on"));
     return absl::OkStatus();
   }
-  return UserError(ExitCode::kDoesNotFit,
-                   {.file = loaded.file,
-                    .message = "the recipe does not fit this host",
-                    .found = StrCat(HumanBytes(full->Largest().dry.peak.total()), " for a rank"),
-                    .expected = StrCat("at most ", there_is),
-                    .hint = DescribeChanges(loaded)});
+  return UserError(ExitCode::kDoesNotFit, {.file = loaded.file,
+                                           .message = "the recipe does not fit this host",
+                                           .found = StrCat(HumanBytes(needs), " for a rank"),
+                                           .expected = StrCat("at most ", there_is),
+                                           .hint = DescribeChanges(loaded)});
 }
 
 }  // namespace ftune

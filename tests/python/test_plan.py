@@ -142,7 +142,7 @@ def test_config_alone(case):
         assert plan["parameters"] == plan["trainable_parameters"] == parameters, (name, plan)
         (role,) = plan["roles"]
         assert done.returncode == plan["exit"] == (0 if plan["fits"] else 3), (name, done)
-        assert plan["fits"] == role["fits"] == (role["peak"] <= role["capacity"]), (name, role)
+        assert plan["fits"] == role["fits"] == (role["needs"] <= role["capacity"]), (name, role)
         # Whole pages, or cache lines of small ones, for each block.
         for category, bytes_each in (("weights", 2), ("gradients", 4), ("optimizer", 12)):
             assert 0 <= role["ready"][category] / (bytes_each * parameters) - 1 < 0.01, (name, category, role)
