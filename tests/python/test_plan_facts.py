@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 
-from cli_case import run_tests
+from cli_case import random_model, run_tests
 from test_plan import planned, total, write_recipe
 
 SAVED = ["checkpoint.save_steps=1"]
@@ -127,14 +127,20 @@ def test_data_that_is_not_there(case):
 
 
 def too_large(case):
-    """→ a recipe whose activations no host has room for."""
+    """→ a recipe whose activations take more than twice what this host has, and the microbatch that does it."""
     recipe = write_recipe(case, "llama")
-    return recipe, ["train.global_batch_size=400000", "train.micro_batch_size=400000"]
+    random_model(case.folder / "wide", hidden_size=512, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=8,
+                 num_key_value_heads=8, head_dim=64)
+    (role,) = planned(case, recipe, "model.path=wide", "train.global_batch_size=64", "train.micro_batch_size=64")["roles"]
+    size = 64
+    while size * role["memory"]["activations"] < 64 * 2 * role["capacity"]:
+        size *= 2
+    return recipe, ["model.path=wide", f"train.global_batch_size={size}", f"train.micro_batch_size={size}"], size
 
 
 def test_train_does_not_fit(case):
     """`ftune train` says so before it loads, with changes of which each makes it fit."""
-    recipe, large = too_large(case)
+    recipe, large, size = too_large(case)
     done = case.run("train", recipe, "output_dir=out", *large)
     errors = [line for line in done.stderr.splitlines() if "error:" in line]
     assert done.returncode == 3 and len(errors) == 1 and "--force" in errors[0], done.stderr
@@ -150,24 +156,24 @@ def test_train_does_not_fit(case):
 
 def test_train_goes_on(case):
     """With --force; and where it depends on the data, which is then looked at: that is not there, so that nothing is allocated."""
-    recipe, large = too_large(case)
+    recipe, large, size = too_large(case)
     large.append("data.train=none.jsonl")
     done = case.run("train", recipe, "output_dir=out", *large)
     assert done.returncode == 3, done.stderr
     # Texts of one token each would fit.
-    short = ["data.packing=false", "data.sequence_len=128", "train.micro_batch_size=80000"]
+    short = ["data.packing=false", "data.sequence_len=512", f"train.micro_batch_size={size // 8}"]
     for words, says in ((["--force"], "--force goes on"), (short, "depends on the data")):
         done = case.run("train", recipe, "output_dir=out", *large, *words)
         assert done.returncode == 4 and says in done.stderr and "none.jsonl" in done.stderr, (words, done.stderr)
     # What cannot be planned is refused by the run itself.
-    done = case.run("train", recipe, "output_dir=out", *large, "parallel.tensor=3", "train.global_batch_size=auto")
+    done = case.run("train", recipe, "output_dir=out", *large, "parallel.tensor=9", "train.global_batch_size=auto")
     assert done.returncode == 2 and "parallel.tensor" in done.stderr, done.stderr
 
 
 def test_several_ranks_do_not_fit(case):
     """Who starts ranks says it, once for all."""
-    recipe, large = too_large(case)
-    done = case.run("train", recipe, "output_dir=out", "parallel.data=2", "train.micro_batch_size=200000", large[0])
+    recipe, large, size = too_large(case)
+    done = case.run("train", recipe, "output_dir=out", "parallel.data=2", *large[:2], f"train.micro_batch_size={size // 2}")
     assert done.returncode == 3 and done.stderr.count("error:") == 1 and "what would fit" in done.stderr, done.stderr
 
 

@@ -25,7 +25,7 @@ FEW = {
 MORE = {
     "full": [],
     "lora": ["adapter.lora_r=8"],
-    "evaluated": ["data.eval=[long.txt]", "train.eval_steps=1"],
+    "evaluated": ["data.eval=[short.txt]", "train.eval_steps=1"],
     "microbatches": ["train.micro_batch_size=2"],
     "states on disk": ["memory.offload=optimizer"],
     "threads": ["launch.threads=2"],
@@ -40,6 +40,7 @@ MORE = {
 def write_recipe(case):
     random_model(case.folder / "model", **SIZES)
     (case.folder / "long.txt").write_text("the engine trains a model on text " * 5000)
+    (case.folder / "short.txt").write_text("the engine trains a model on text " * 50)
     # No copy for saves but where it is asked for.
     (case.folder / "recipe.yaml").write_text(
         "model: {path: model}\ndata: {train: long.txt, sequence_len: 256}\nlaunch: {threads: 1}\n"
