@@ -121,6 +121,11 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   }
   dry.ready = backend.ledger().current();
   CountParameters(*loaded.model, dry);
+  if (!stages && dry.trainable == 0) {
+    return UsageError({.key = "train.freeze",
+                       .message = "nothing is left to train",
+                       .expected = "patterns that leave some of the parameters"});
+  }
   if (memory) FTUNE_RETURN_IF_ERROR(NameTensors(*loaded.model, *parts.optimizer, *memory));
 
   TrainStep::Options step_options = ToTrainerOptions(recipe, {}).step;
