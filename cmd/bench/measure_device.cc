@@ -1,38 +1,27 @@
 #include "cmd/bench/measure_device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "cmd/bench/bench_ranks.h"
 #include "cmd/bench/links.h"
-#include "cmd/bench/op_calls.h"
 #include "cmd/bench/op_rates.h"
 #include "cmd/device/measured_device.h"
+#include "cmd/plan/cpu_overhead.h"
 #include "engine/backend/cpu/cpu_backend.h"
 #include "parallel/launch/core_shares.h"
 
 namespace ftune {
-namespace {
-
-// Bytes that this process has in memory.
-int64_t ResidentBytes() {
-  int64_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
-}  // namespace
-
 absl::StatusOr<DeviceModel> MeasureDevice(int threads, int64_t host_memory) {
   const int cores = static_cast<int>(AllowedCores().size());
   const int per_host = std::max(1, cores / threads);
-  DeviceModel device = {
-      .name = MeasuredName(threads), .memory = host_memory / per_host, .per_host = per_host, .is_cpu = true};
+  DeviceModel device = {.name = MeasuredName(threads),
+                        .memory = host_memory / per_host,
+                        .per_host = per_host,
+                        .runtime = kCpuRuntime,
+                        .is_cpu = true};
   // Ranks that exchange data are two at least. They come first: the libraries of products keep their threads.
   FTUNE_RETURN_IF_ERROR(RunOnRanks(std::max(2, per_host), [&](Communicator& ranks) -> absl::Status {
     FTUNE_ASSIGN_OR_RETURN(device.in_host, MeasureCollectives(ranks));
@@ -41,8 +30,6 @@ absl::StatusOr<DeviceModel> MeasureDevice(int threads, int64_t host_memory) {
   }));
   FTUNE_RETURN_IF_ERROR(RunOnRanks(per_host, [&](Communicator& ranks) -> absl::Status {
     CpuBackend backend({.threads = threads});
-    for (const auto& call : CallsOf(OpClass::kProduct, backend, {.tokens = 4, .cols = 64})) call();
-    device.runtime = ResidentBytes();  // with the libraries, before there are tensors
     FTUNE_ASSIGN_OR_RETURN(OpRates reached, MeasureOps(backend, ranks));
     device.products = std::move(reached.products);
     device.rates = reached.rates;
