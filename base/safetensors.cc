@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -184,26 +186,32 @@ const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
 absl::StatusOr<std::string> SafetensorsHeader(const std::string& file,
                                               const std::vector<SafetensorsSpec>& tensors, size_t alignment,
                                               int64_t* data_bytes) {
-  nlohmann::ordered_json header;
-  header[kMetadataKey]["format"] = "pt";
+  // Put together entry by entry: a rank's checkpoint can have a hundred thousand.
+  using Json = nlohmann::ordered_json;
+  const auto dump = [](const Json& value) {
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::string text = StrCat("{", dump(kMetadataKey), ":", dump(Json::object({{"format", "pt"}})));
+  std::unordered_set<std::string_view> names = {kMetadataKey};
   int64_t position = 0;
   for (const SafetensorsSpec& tensor : tensors) {
     if (SafetensorsName(tensor.dtype).empty()) {
       return TensorError(file, tensor.name, "safetensors cannot hold this dtype",
                          std::string(Name(tensor.dtype)));
     }
-    if (header.contains(tensor.name)) return TensorError(file, tensor.name, "the tensor is given twice");
+    if (!names.insert(tensor.name).second) return TensorError(file, tensor.name, "the tensor is given twice");
     const auto bytes = CheckedBytes(tensor.dtype, tensor.shape);
     if (!bytes.ok()) return TensorError(file, tensor.name, std::string(bytes.status().message()));
     const int64_t begin = position;
     if (__builtin_add_overflow(begin, *bytes, &position)) {
       return TensorError(file, tensor.name, "the file would be too large");
     }
-    header[tensor.name] = {{"dtype", SafetensorsName(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {begin, position}}};
+    StrAppend(text, ",", dump(tensor.name), ":",
+              dump(Json::object({{"dtype", SafetensorsName(tensor.dtype)},
+                                 {"shape", tensor.shape},
+                                 {"data_offsets", {begin, position}}})));
   }
-  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text += '}';
   // Spaces after the header keep the data aligned.
   const size_t whole = (kLengthBytes + text.size() + alignment - 1) / alignment * alignment;
   text.resize(whole - kLengthBytes, ' ');
