@@ -16,11 +16,12 @@
 #include "absl/status/statusor.h"
 #include "base/io_queue.h"
 #include "base/scratch_file.h"
+#include "base/ticket_file.h"
 
 namespace ftune {
 
 // Used by one thread.
-class AsyncFile {
+class AsyncFile final : public TicketFile {
  public:
   struct Options {
     std::filesystem::path folder;
@@ -28,24 +29,17 @@ class AsyncFile {
     std::string content;    // "the optimizer's states": for errors
     bool use_uring = true;  // where there is one
   };
-  // Names a request until Wait has given its result.
-  using Ticket = uint64_t;
-
   static absl::StatusOr<std::unique_ptr<AsyncFile>> Create(const Options& options);
   AsyncFile(const AsyncFile&) = delete;
   AsyncFile& operator=(const AsyncFile&) = delete;
-  ~AsyncFile();  // waits for what is on its way
+  ~AsyncFile() override;  // waits for what is on its way
 
-  // Address, size and offset are multiples of ScratchFile::kAlignment, or Wait says so. The bytes must stay
-  // until Wait. Requests of overlapping ranges have no order.
-  Ticket Read(std::span<std::byte> to, int64_t offset);
-  Ticket Write(std::span<const std::byte> from, int64_t offset);
-  // Whether Wait would return at once.
-  bool Done(Ticket ticket);
-  absl::Status Wait(Ticket ticket);
-
-  // How it is done, for the log: "direct, by io_uring".
-  std::string method() const;
+  // Address, size and offset are multiples of ScratchFile::kAlignment, or Wait says so.
+  Ticket Read(std::span<std::byte> to, int64_t offset) override;
+  Ticket Write(std::span<const std::byte> from, int64_t offset) override;
+  bool Done(Ticket ticket) override;
+  absl::Status Wait(Ticket ticket) override;
+  std::string method() const override;
 
  private:
   struct Request {

@@ -29,6 +29,7 @@ constexpr char kThreadsFlag[] = "--threads";
 struct Options {
   std::optional<int> threads;  // none: as many as there are cores
   std::string out;             // empty: where plans look for it
+  std::string disk = ".";
 };
 
 absl::StatusOr<std::filesystem::path> FileOf(const Options& options, int threads) {
@@ -55,7 +56,9 @@ absl::StatusOr<CommandResult> Run(const Options& options, const Invocation& invo
     std::fprintf(stderr, "measuring %d ranks of %d threads at once, for half a minute or so\n",
                  std::max(1, cores / threads), threads);
   }
-  FTUNE_ASSIGN_OR_RETURN(const DeviceModel device, MeasureDevice(threads, HostMemory()));
+  FTUNE_ASSIGN_OR_RETURN(
+      const DeviceModel device,
+      MeasureDevice({.threads = threads, .host_memory = HostMemory(), .folder = options.disk}));
   if (file.has_parent_path()) FTUNE_RETURN_IF_ERROR(MakeFolder(file.parent_path()));
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(file, WriteDevice(device)));
   CommandResult result = {.text = StrCat(DeviceText(device), "written to ", file.string(), "\n")};
@@ -74,6 +77,8 @@ void AddBench(CLI::App& app, Invocation& invocation) {
       "Of a rank, as launch.threads; all cores without. As many ranks as fit are at work at once");
   command->add_option("--out", options->out,
                       "Where to write the entry; without, where `ftune plan` looks for it");
+  command->add_option("--disk", options->disk,
+                      "A folder on the disk that output_dir will be on; the current one without");
   command->callback([options, &invocation] {
     invocation.run = [options, &invocation] { return Run(*options, invocation); };
   });

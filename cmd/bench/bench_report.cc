@@ -39,8 +39,9 @@ std::string DeviceText(const DeviceModel& device) {
     StrAppend(text, "  ", Line(kOpClassNames[op], reached, rate.seconds));
   }
   StrAppend(text, "links, with the time of a hop\n");
-  for (const auto& [what, link] :
-       {std::pair("memory that is shared", device.in_host), {"TCP in this host", device.network}}) {
+  for (const auto& [what, link] : {std::pair("memory that is shared", device.in_host),
+                                   {"TCP in this host", device.network},
+                                   {"disk", device.disk}}) {
     StrAppend(text, "  ", Line(what, PerSecond(link.bandwidth, "B"), link.latency));
   }
   return text;
@@ -65,7 +66,7 @@ nlohmann::ordered_json DeviceJson(const DeviceModel& device) {
   }
   json["in_host"] = LinkJson(device.in_host);
   json["network"] = LinkJson(device.network);
-  json["to_host"] = LinkJson(device.to_host);
+  json["disk"] = LinkJson(device.disk);
   return json;
 }
 

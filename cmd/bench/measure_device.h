@@ -2,14 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 #include "absl/status/statusor.h"
 #include "engine/plan/device_model.h"
 
 namespace ftune {
 
-// A rank with so many threads, beside as many as fit on the cores, which share `host_memory` bytes. Takes
-// less than a minute. Called while there is one thread.
-absl::StatusOr<DeviceModel> MeasureDevice(int threads, int64_t host_memory);
+struct MeasureOptions {
+  int threads = 1;               // of a rank; there are as many ranks as fit on the cores
+  int64_t host_memory = 0;       // bytes that they share
+  std::filesystem::path folder;  // on the disk that is measured
+};
+
+// Takes less than a minute. Called while there is one thread.
+absl::StatusOr<DeviceModel> MeasureDevice(const MeasureOptions& options);
 
 }  // namespace ftune

@@ -10,15 +10,9 @@
 namespace ftune {
 namespace {
 
-constexpr absl::Duration kLong = absl::Milliseconds(60);
+constexpr absl::Duration kLong = absl::Milliseconds(20);
 constexpr size_t kFewest = 5;
 constexpr size_t kMost = 2000;
-
-// Other work on the machine only adds.
-double FirstQuartile(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 4, values.end());
-  return values[values.size() / 4];
-}
 
 absl::StatusOr<double> MeanOfRanks(Communicator& ranks, double value) {
   FTUNE_ASSIGN_OR_RETURN(const double sum, ranks.AllReduce(value));
@@ -34,6 +28,11 @@ double TimeOf(const F& call) {
 
 }  // namespace
 
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
 absl::StatusOr<double> SecondsOf(Communicator& ranks, const std::function<void()>& call) {
   call();  // memory is there, threads have started
   FTUNE_RETURN_IF_ERROR(ranks.Run(Call::Barrier()));
@@ -42,7 +41,7 @@ absl::StatusOr<double> SecondsOf(Communicator& ranks, const std::function<void()
   while (seconds.size() < kFewest || (MonotonicNow() < end && seconds.size() < kMost)) {
     seconds.push_back(TimeOf(call));
   }
-  return MeanOfRanks(ranks, FirstQuartile(std::move(seconds)));
+  return MeanOfRanks(ranks, Median(std::move(seconds)));
 }
 
 absl::StatusOr<double> SecondsOfCall(Communicator& ranks, const Call& call) {
@@ -54,7 +53,7 @@ absl::StatusOr<double> SecondsOfCall(Communicator& ranks, const Call& call) {
   std::vector<double> seconds;
   while (seconds.size() < std::clamp(rounds, kFewest, kMost)) seconds.push_back(TimeOf(once));
   FTUNE_RETURN_IF_ERROR(status);
-  return MeanOfRanks(ranks, FirstQuartile(std::move(seconds)));
+  return MeanOfRanks(ranks, Median(std::move(seconds)));
 }
 
 }  // namespace ftune

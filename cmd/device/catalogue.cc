@@ -24,6 +24,8 @@ namespace {
 // and
 //   Infinity Fabric at 70-80 % of the wire, adapters at 94 %; latencies of a hop as in NCCL's
 //   src/graph/tuning.cc, protocol Simple. Each device has its share of the host's adapters.
+// - disk: as many bytes read as written, on four NVMe drives of PCIe 4.0 (B200: 5.0) as DeepSpeed's
+//   DeepNVMe was measured to; cards in a host of their owner's choice: one drive.
 constexpr std::array kEntries = {
     // A100 SXM4 40 GB in a DGX A100: 12 NVLinks of the third generation, a 200 Gb/s adapter for each.
     std::string_view(R"(name: A100-40G
@@ -39,6 +41,7 @@ efficiency: {product: 0.8, attention: 0.6, attention_backward: 0.5, stream: 0.85
 in_host: {bandwidth: 240e9, latency: 3.4e-6}
 network: {bandwidth: 23.5e9, latency: 1.4e-5}
 to_host: {bandwidth: 25e9, latency: 1e-5}
+disk: {bandwidth: 6.7e9, latency: 1e-4}
 )"),
     // A100 SXM4 80 GB; the rest as above.
     std::string_view(R"(name: A100-80G
@@ -54,6 +57,7 @@ efficiency: {product: 0.8, attention: 0.6, attention_backward: 0.5, stream: 0.85
 in_host: {bandwidth: 240e9, latency: 3.4e-6}
 network: {bandwidth: 23.5e9, latency: 1.4e-5}
 to_host: {bandwidth: 25e9, latency: 1e-5}
+disk: {bandwidth: 6.7e9, latency: 1e-4}
 )"),
     // H100 SXM5 80 GB in a DGX H100: 18 NVLinks of the fourth generation, a 400 Gb/s adapter for each. Large
     // products run into its 700 W.
@@ -70,6 +74,7 @@ efficiency: {product: 0.7, attention: 0.4, attention_backward: 0.33, stream: 0.8
 in_host: {bandwidth: 370e9, latency: 3.4e-6}
 network: {bandwidth: 47e9, latency: 1.4e-5}
 to_host: {bandwidth: 50e9, latency: 1e-5}
+disk: {bandwidth: 6.7e9, latency: 1e-4}
 )"),
     // H100 PCIe 80 GB, 350 W, without NVLink bridges; one 400 Gb/s adapter for two.
     std::string_view(R"(name: H100-PCIe
@@ -85,6 +90,7 @@ efficiency: {product: 0.6, attention: 0.4, attention_backward: 0.33, stream: 0.8
 in_host: {bandwidth: 45e9, latency: 1e-5}
 network: {bandwidth: 23.5e9, latency: 1.4e-5}
 to_host: {bandwidth: 50e9, latency: 1e-5}
+disk: {bandwidth: 2.5e9, latency: 1e-4}
 )"),
     // H200 SXM 141 GB: an H100 SXM with other memory.
     std::string_view(R"(name: H200
@@ -100,6 +106,7 @@ efficiency: {product: 0.7, attention: 0.4, attention_backward: 0.33, stream: 0.8
 in_host: {bandwidth: 370e9, latency: 3.4e-6}
 network: {bandwidth: 47e9, latency: 1.4e-5}
 to_host: {bandwidth: 50e9, latency: 1e-5}
+disk: {bandwidth: 6.7e9, latency: 1e-4}
 )"),
     // B200 SXM in a DGX B200: 18 NVLinks of the fifth generation, a 400 Gb/s adapter for each.
     std::string_view(R"(name: B200
@@ -115,6 +122,7 @@ efficiency: {product: 0.7, attention: 0.4, attention_backward: 0.33, stream: 0.8
 in_host: {bandwidth: 720e9, latency: 3.4e-6}
 network: {bandwidth: 47e9, latency: 1.4e-5}
 to_host: {bandwidth: 50e9, latency: 1e-5}
+disk: {bandwidth: 15.6e9, latency: 1e-4}
 )"),
     // L40S 48 GB, 350 W, PCIe 4.0; one 400 Gb/s adapter for four.
     std::string_view(R"(name: L40S
@@ -130,6 +138,7 @@ efficiency: {product: 0.6, attention: 0.5, attention_backward: 0.4, stream: 0.85
 in_host: {bandwidth: 20e9, latency: 1e-5}
 network: {bandwidth: 11.7e9, latency: 1.4e-5}
 to_host: {bandwidth: 25e9, latency: 1e-5}
+disk: {bandwidth: 2.5e9, latency: 1e-4}
 )"),
     // GeForce RTX 4090 24 GB, PCIe 4.0; no traffic between two but through the host's memory; one 100 Gb/s
     // adapter
@@ -147,6 +156,7 @@ efficiency: {product: 0.9, attention: 0.7, attention_backward: 0.6, stream: 0.9}
 in_host: {bandwidth: 10e9, latency: 1e-5}
 network: {bandwidth: 1.5e9, latency: 1.4e-5}
 to_host: {bandwidth: 22e9, latency: 1e-5}
+disk: {bandwidth: 2.5e9, latency: 1e-4}
 )"),
     // A10 24 GB, 150 W, PCIe 4.0; one 100 Gb/s adapter for four.
     std::string_view(R"(name: A10
@@ -162,6 +172,7 @@ efficiency: {product: 0.55, attention: 0.45, attention_backward: 0.35, stream: 0
 in_host: {bandwidth: 12e9, latency: 1e-5}
 network: {bandwidth: 2.9e9, latency: 1.4e-5}
 to_host: {bandwidth: 22e9, latency: 1e-5}
+disk: {bandwidth: 2.5e9, latency: 1e-4}
 )"),
     // V100 SXM2 32 GB in a DGX-1: 6 NVLinks of the second generation, four 100 Gb/s adapters for eight. No
     // bf16, no
@@ -179,6 +190,7 @@ efficiency: {product: 0.75, attention: 0.35, attention_backward: 0.3, stream: 0.
 in_host: {bandwidth: 120e9, latency: 3.4e-6}
 network: {bandwidth: 6e9, latency: 1.4e-5}
 to_host: {bandwidth: 12e9, latency: 1e-5}
+disk: {bandwidth: 2.5e9, latency: 1e-4}
 )"),
     // MI300X 192 GB: 7 Infinity Fabric links of 64 GB/s each way, a 400 Gb/s adapter for each.
     std::string_view(R"(name: MI300X
@@ -194,6 +206,7 @@ efficiency: {product: 0.5, attention: 0.3, attention_backward: 0.22, stream: 0.8
 in_host: {bandwidth: 310e9, latency: 5e-6}
 network: {bandwidth: 47e9, latency: 1.4e-5}
 to_host: {bandwidth: 50e9, latency: 1e-5}
+disk: {bandwidth: 6.7e9, latency: 1e-4}
 )"),
 };
 

@@ -32,7 +32,7 @@ struct Entry {
   std::optional<Efficiency> efficiency;
   std::map<DType, std::vector<ProductRate>> products;
   std::map<OpClass, OpRate> rates;
-  std::optional<LinkModel> in_host, network, to_host;
+  std::optional<LinkModel> in_host, network, to_host, disk;
 };
 
 const Range kPositive = {.above = 0.0};
@@ -165,6 +165,7 @@ std::vector<Field<Entry>> Fields() {
       MakeField("in_host", &Entry::in_host, link, "between devices of a host"),
       MakeField("network", &Entry::network, link, "between hosts"),
       MakeField("to_host", &Entry::to_host, link, "between a device and its host's memory"),
+      MakeField("disk", &Entry::disk, link, "of a host, for all its ranks together"),
   };
 }
 
@@ -220,7 +221,8 @@ DeviceModel ToModel(Entry entry) {
                         .rates = {},
                         .in_host = *entry.in_host,
                         .network = *entry.network,
-                        .to_host = entry.to_host.value_or(LinkModel())};
+                        .to_host = entry.to_host.value_or(LinkModel()),
+                        .disk = entry.disk.value_or(LinkModel())};
   if (entry.efficiency) {
     const DataSheet sheet = {.peak = device.peak,
                              .activations = device.activations,
@@ -248,7 +250,8 @@ Entry ToEntry(const DeviceModel& device) {
                  .products = device.products,
                  .in_host = link(device.in_host),
                  .network = link(device.network),
-                 .to_host = link(device.to_host)};
+                 .to_host = link(device.to_host),
+                 .disk = link(device.disk)};
   for (size_t op = 0; op < kOpClasses; ++op) entry.rates[static_cast<OpClass>(op)] = device.rates[op];
   return entry;
 }

@@ -1,37 +1,51 @@
 #include "cmd/plan/dry_batches.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "data/pack/packing.h"
 
 namespace ftune {
 namespace {
 
-// Packs of which the first `text` tokens are one text; the rest is their tail, and does not train.
-Batch BatchOf(int64_t packs, int64_t capacity, int64_t text) {
-  Batch batch = {.packs = packs, .capacity = capacity};
+// The last of them train.
+void AddText(int64_t length, int64_t trained, Batch& batch) {
+  const auto begin = static_cast<int64_t>(batch.positions.size());
+  batch.segments.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(length)});
+  for (int64_t i = 0; i < length; ++i) batch.positions.push_back(static_cast<int32_t>(i));
+  batch.labels.insert(batch.labels.end(), length - trained, kIgnoreLabel);
+  batch.labels.insert(batch.labels.end(), trained, 0);
+}
+
+// Packs of texts, in each of which as large a share trains, and a tail that does not.
+Batch BatchOf(int64_t packs, const TypicalPack& pack) {
+  Batch batch = {.packs = packs, .capacity = pack.capacity};
   batch.ids.assign(batch.tokens(), 0);
-  batch.labels.assign(batch.tokens(), kIgnoreLabel);
-  for (int64_t begin = 0; begin < batch.tokens(); begin += capacity) {
-    batch.segments.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(text)});
-    const int64_t tail = capacity - text;
-    if (tail > 0) {
-      batch.segments.push_back({static_cast<int32_t>(begin + text), static_cast<int32_t>(tail)});
+  const double share = static_cast<double>(pack.trained) / static_cast<double>(pack.used);
+  for (int64_t i = 0; i < packs; ++i) {
+    for (int64_t begin = 0; begin < pack.used; begin += pack.text) {
+      const int64_t length = std::min(pack.text, pack.used - begin);
+      const int64_t trained = std::max<int64_t>(1, std::llround(share * static_cast<double>(length)));
+      AddText(length, trained, batch);
+      batch.trained_tokens += trained;
     }
-    for (int64_t i = 0; i < text; ++i) batch.labels[begin + i] = 0;
-    for (const int64_t length : {text, tail}) {
-      for (int64_t i = 0; i < length; ++i) batch.positions.push_back(static_cast<int32_t>(i));
-    }
+    if (pack.capacity > pack.used) AddText(pack.capacity - pack.used, 0, batch);
   }
-  batch.used_tokens = batch.trained_tokens = packs * text;
+  batch.used_tokens = packs * pack.used;
   return batch;
+}
+
+TypicalPack PackOf(const Recipe& recipe, PackContent content) {
+  const int64_t longest = recipe.data.sequence_len;
+  if (content == PackContent::kFull) return {longest, longest, longest, longest};
+  return {recipe.data.packing ? longest : CapacityBucket(1, longest), 1, 1, 1};
 }
 
 }  // namespace
 
-std::vector<Batch> DryMicrobatches(const Recipe& recipe, PackContent content) {
-  const int64_t longest = recipe.data.sequence_len;
-  const bool full = content == PackContent::kFull;
-  const int64_t capacity = full || recipe.data.packing ? longest : CapacityBucket(1, longest);
-  const Batch batch = BatchOf(*recipe.train.micro_batch_size, capacity, full ? capacity : 1);
+std::vector<Batch> DryMicrobatches(const Recipe& recipe, PackContent content,
+                                   const std::optional<TypicalPack>& typical) {
+  const Batch batch = BatchOf(*recipe.train.micro_batch_size, typical.value_or(PackOf(recipe, content)));
   return std::vector<Batch>(*recipe.train.gradient_accumulation_steps, batch);
 }
 

@@ -15,6 +15,7 @@
 #include "cmd/plan/time_listeners.h"
 #include "cmd/train/rank_parts.h"
 #include "engine/backend/cpu/cpu_workspace.h"
+#include "engine/backend/meta/accelerator_workspace.h"
 #include "engine/backend/meta/meta_backend.h"
 #include "engine/train/step.h"
 #include "parallel/comm/counting_transport.h"
@@ -76,6 +77,11 @@ void AddKept(int64_t bytes, DryTrace& trace) {
   trace.at_peak.insert(place, kept);
 }
 
+std::unique_ptr<const WorkspaceSizes> WorkspaceOf(bool accelerator, int threads) {
+  if (accelerator) return std::make_unique<AcceleratorWorkspaceSizes>();
+  return std::make_unique<CpuWorkspaceSizes>(threads);
+}
+
 }  // namespace
 
 absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
@@ -84,14 +90,15 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   DryRank dry;
   const DeviceModel unknown;  // takes no time
   const DeviceModel& device = options.device != nullptr ? *options.device : unknown;
+  const bool accelerator = options.device != nullptr && !device.is_cpu;
   VirtualClock clock(device, options.places, options.trace ? &dry.trace.spans : nullptr);
   const MeshShape shape = ToMeshShape(recipe.parallel);
   auto world = std::make_unique<Communicator>(MakeCountingTransport(rank, shape.ranks()));
   world->set_observers({&clock});
   FTUNE_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, Mesh::Create(shape, std::move(world)));
-  MetaBackend backend(std::make_unique<CpuWorkspaceSizes>(static_cast<int>(*recipe.launch.threads)),
-                      device.activations);
+  MetaBackend backend(WorkspaceOf(accelerator, static_cast<int>(*recipe.launch.threads)), device.activations);
   backend.set_op_listener(&clock);
+  backend.set_disk_listener(&clock);
   // Where the device is not known no time passes; a microsecond an allocation keeps what is done in its
   // order.
   const auto now = [&] {
@@ -133,11 +140,14 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   TrainStep step(backend, Stream(), *loaded.model, *parts.optimizer, step_options, loaded.shards.get(),
                  parts.pipeline.get());
   step.runner().set_timeline(&timeline);
-  const std::vector<Batch> microbatches = DryMicrobatches(recipe, options.content);
+  const std::vector<Batch> microbatches = DryMicrobatches(recipe, options.content, options.typical);
+  double evaluation_seconds = 0.0;
   if (recipe.data.has_evaluation()) {
+    const double evaluation_begin = now();
     const TimeScope time(&timeline, kStepLane, "evaluation");
     const Tensor loss = backend.Allocate(DType::kF64, 1, 1, Category::kBuffers);
     step.runner().Evaluate(microbatches.front(), loss);
+    evaluation_seconds = now() - evaluation_begin;
   }
   const WorkCounter before = backend.work();
   double begin = 0.0;
@@ -151,6 +161,7 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
                          }));
   if (options.device != nullptr) {
     dry.times = TimesOf(now() - begin, spans.spans(), clock.times() - before_step, clock.transfer_seconds());
+    dry.times->evaluation = evaluation_seconds;
   }
   if (memory) {
     dry.trace.timed = options.device != nullptr;
@@ -175,17 +186,16 @@ absl::StatusOr<DryRank> RunDry(const Recipe& recipe, const ModelPlan& model,
   // What is kept for the next save is there in the steps after the first: of a device with its own memory, in
   // that of its host.
   const int64_t kept = save.snapshot.defined() ? AllocationBytes(save.snapshot.size()) : 0;
-  const bool on_host = options.device != nullptr && !device.is_cpu;
-  dry.host_bytes = on_host ? kept : 0;
+  dry.host_bytes = accelerator ? kept : 0;
   dry.saved_step = dry.step;
-  if (!on_host) {
+  if (!accelerator) {
     dry.saved_step[Category::kBuffers] += kept;
     if (StepsFollowSave(recipe, options.content)) {
       dry.peak[Category::kBuffers] += kept;
       if (memory && kept > 0) AddKept(kept, dry.trace);
     }
   }
-  if (!on_host && moment.peak().total() > dry.peak.total()) {
+  if (!accelerator && moment.peak().total() > dry.peak.total()) {
     dry.peak = moment.peak();
     dry.moment = moment.Describe();
     if (memory) dry.trace.at_peak = memory->AtPeak();

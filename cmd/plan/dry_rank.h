@@ -44,6 +44,7 @@ struct DryOptions {
   HostPlaces places;
   bool trace = false;
   PackContent content = PackContent::kFull;
+  std::optional<TypicalPack> typical;  // instead
 };
 
 // The model loaded, an evaluation where the recipe has data for one, steps of microbatches, and a checkpoint.

@@ -13,6 +13,7 @@ struct DryTimes {
   std::vector<double>
       actions;  // of these, of each forward, backward and weight gradients, in the order of the schedule
   double beside_actions = 0.0;  // the rest: sums over ranks, the update
+  double evaluation = 0.0;      // of a microbatch, where the recipe has data for one
   VirtualTimes parts;
   double transfer = 0.0;  // seconds of a transfer to another stage
 };

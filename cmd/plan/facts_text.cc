@@ -9,7 +9,7 @@ namespace {
 
 // Without what is recomputed.
 double FlopsPerToken(const PlanResult& plan) {
-  return plan.mesh.useful_flops / static_cast<double>(plan.step_tokens);
+  return plan.needed_flops() / static_cast<double>(plan.used_tokens);
 }
 
 std::string DataLines(const DataFacts& data) {

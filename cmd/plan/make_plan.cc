@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<PipelinePlan>> StagesOf(const Recipe& recipe, const
 }
 
 DryOptions OptionsFor(const PlanOptions& options) {
-  DryOptions dry = {.trace = options.traced, .content = options.content};
+  DryOptions dry = {.trace = options.traced, .content = options.content, .typical = options.typical};
   if (options.target) {
     dry.device = &options.target->device;
     dry.places.per_host = options.target->per_host;
@@ -64,6 +64,9 @@ absl::StatusOr<PlanResult> MakePlan(LoadedRecipe& loaded, const ModelPlan& model
       .packs = *recipe.train.micro_batch_size,
       .pack_tokens = recipe.data.sequence_len,
       .step_tokens = *recipe.train.global_batch_size * recipe.data.sequence_len,
+      .used_tokens = *recipe.train.global_batch_size *
+                     (options.typical ? options.typical->used : recipe.data.sequence_len),
+      .fill = options.typical ? options.typical->fill() : 1.0,
       .capacity = target ? target->MemoryOfRank() : HostMemory() / *recipe.launch.ranks_per_host,
       .target = target};
   FTUNE_ASSIGN_OR_RETURN(const std::optional<PipelinePlan> stages, StagesOf(recipe, config, model));

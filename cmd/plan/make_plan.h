@@ -15,6 +15,7 @@ struct PlanOptions {
   PlanDepth depth = PlanDepth::kWhole;
   bool traced = false;  // with the trace of each role
   PackContent content = PackContent::kFull;
+  std::optional<TypicalPack> typical;  // instead
 };
 
 // Complete also where the recipe does not fit. An error where it cannot be: of the model's config.json, or of

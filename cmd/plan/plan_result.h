@@ -22,6 +22,8 @@ struct PlanResult {
   int64_t packs = 0;          // of a microbatch
   int64_t pack_tokens = 0;
   int64_t step_tokens = 0;           // of the whole mesh
+  int64_t used_tokens = 0;           // of these, what texts fill
+  double fill = 1.0;                 // of a pack's tokens, what texts fill
   int64_t capacity = 0;              // bytes that a rank may have
   std::optional<StepTime> time;      // where the device is known
   std::optional<double> peak_flops;  // a second, of all ranks: what MFU is told of
@@ -55,15 +57,21 @@ struct PlanResult {
   bool fits() const { return Fits(Largest()); }
 
   // Where there is a time.
-  // Of all steps, where it is known how many there are; without evaluations and saves.
+  // Of all steps and evaluations, where it is known how many there are; without saves.
   std::optional<double> run_seconds() const {
     if (!time || !data || data->steps.total == 0) return std::nullopt;
-    return static_cast<double>(data->steps.total) * time->seconds;
+    return static_cast<double>(data->steps.total) * time->seconds + evaluation_seconds();
   }
-  double tokens_per_second() const { return static_cast<double>(step_tokens) / time->seconds; }
+  // Of all evaluations.
+  double evaluation_seconds() const {
+    return static_cast<double>(data->evaluations * data->evaluation_microbatches) * time->evaluation;
+  }
+  double tokens_per_second() const { return static_cast<double>(used_tokens) / time->seconds; }
   // Model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B): what is recomputed does not count,
   // and of attention only the pairs that the causal mask leaves.
-  double mfu() const { return mesh.useful_flops / time->seconds / *peak_flops; }
+  double mfu() const { return needed_flops() / time->seconds / *peak_flops; }
+  // What a step's texts need, without the tails of packs, which are computed too.
+  double needed_flops() const { return mesh.useful_flops * fill; }
 };
 
 }  // namespace ftune

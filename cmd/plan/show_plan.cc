@@ -39,6 +39,19 @@ absl::StatusOr<std::string> ScheduleFigure(const Recipe& recipe, const ModelPlan
   return ScheduleSvg(timed.schedule, timed.simulation, "", SvgPlace::kPage);
 }
 
+// Memory must suffice for full packs; time and operations are those of packs as the data's are.
+absl::Status TakeStepOf(const TypicalPack& pack, LoadedRecipe loaded, const ModelPlan& model,
+                        PlanResult& plan) {
+  const PlanOptions options = {.target = plan.target, .depth = PlanDepth::kShort, .typical = pack};
+  FTUNE_ASSIGN_OR_RETURN(const PlanResult typical, MakePlan(loaded, model, options));
+  plan.time = typical.time;
+  plan.used_tokens = typical.used_tokens;
+  plan.fill = typical.fill;
+  plan.mesh.useful_flops = typical.mesh.useful_flops;
+  plan.mesh.recomputed_flops = typical.mesh.recomputed_flops;
+  return absl::OkStatus();
+}
+
 absl::Status WriteTo(const std::string& path, std::string_view flag, std::string_view text,
                      CommandResult& result) {
   FTUNE_RETURN_IF_ERROR(WriteFileAtomic(path, text));
@@ -54,6 +67,7 @@ absl::StatusOr<CommandResult> ShowPlan(LoadedRecipe& loaded, const ModelPlan& mo
   FTUNE_ASSIGN_OR_RETURN(PlanResult plan,
                          MakePlan(loaded, model, {.target = target, .traced = options.traced()}));
   plan.data = LookAtData(loaded, model, invocation);
+  if (plan.data->pack) FTUNE_RETURN_IF_ERROR(TakeStepOf(*plan.data->pack, loaded, model, plan));
   plan.disk = FindDiskNeed(loaded.recipe, plan.mesh.saved, plan.data->steps);
   CommandResult result = {.json = PlanJson(plan), .text = PlanText(plan)};
   if (!plan.fits()) result.exit = static_cast<int>(ExitCode::kDoesNotFit);

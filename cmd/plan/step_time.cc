@@ -102,6 +102,9 @@ absl::StatusOr<std::optional<StepTime>> TimeStep(const Recipe& recipe,
   if (!std::all_of(mesh.roles.begin(), mesh.roles.end(), timed)) return std::nullopt;
   const DryTimes& slowest = *SlowestOf(mesh).dry.times;
   StepTime time = {.seconds = slowest.step, .exposed = slowest.parts.exposed, .parts = slowest.parts};
+  for (const RankRole& role : mesh.roles) {
+    time.evaluation = std::max(time.evaluation, role.dry.times->evaluation);
+  }
   if (stages) {
     FTUNE_RETURN_IF_ERROR(TimePipeline(recipe, *stages, mesh, *done.stages, time));
   } else {

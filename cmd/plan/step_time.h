@@ -12,9 +12,10 @@ namespace ftune {
 
 struct StepTime {
   double seconds = 0.0;
-  double bubble = 0.0;   // of the ranks' time, the share for which they wait for other stages
-  double exposed = 0.0;  // seconds for which the slowest role waits for collectives
-  VirtualTimes parts;    // of the slowest role
+  double bubble = 0.0;      // of the ranks' time, the share for which they wait for other stages
+  double exposed = 0.0;     // seconds for which the slowest role waits for collectives
+  double evaluation = 0.0;  // seconds of a microbatch; stages of a pipeline do several at once
+  VirtualTimes parts;       // of the slowest role
   std::optional<TimedSchedule> schedule;  // where there is a pipeline, in seconds
 };
 

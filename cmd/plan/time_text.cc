@@ -44,7 +44,12 @@ std::string TimeText(const PlanResult& plan) {
                               100.0 * plan.mfu()));
   }
   if (const std::optional<double> whole = plan.run_seconds()) {
-    StrAppend(text, "; the run's steps take ", HumanDuration(*whole));
+    StrAppend(text, "; the run takes ", HumanDuration(*whole));
+    if (plan.data->evaluations > 0) {
+      StrAppend(text, ", of which ", plan.data->evaluations,
+                plan.data->evaluations == 1 ? " evaluation takes " : " evaluations take ",
+                HumanDuration(plan.evaluation_seconds()));
+    }
   }
   std::vector<std::string> parts;
   for (const auto& [seconds, name] : OpSecondsOf(time.parts)) {
@@ -60,6 +65,9 @@ std::string TimeText(const PlanResult& plan) {
               "; a rank sends ", BytesText(time.parts.in_host_bytes), " within its host and ",
               BytesText(time.parts.network_bytes), " between hosts\n");
   }
+  if (time.parts.disk > 0) {
+    StrAppend(text, "  waits for its disk ", SecondsText(time.parts.disk), "\n");
+  }
   if (time.schedule) StrAppend(text, absl::StrFormat("  pipeline bubble %.1f %%\n", 100.0 * time.bubble));
   return text;
 }
@@ -70,7 +78,10 @@ void AddTime(const PlanResult& plan, nlohmann::ordered_json& json) {
   json["step_seconds"] = time.seconds;
   json["tokens_per_second"] = plan.tokens_per_second();
   if (plan.peak_flops) json["mfu"] = plan.mfu();
-  if (const std::optional<double> whole = plan.run_seconds()) json["run_seconds"] = *whole;
+  if (const std::optional<double> whole = plan.run_seconds()) {
+    json["run_seconds"] = *whole;
+    json["evaluation_seconds"] = plan.evaluation_seconds();
+  }
   json["exposed_seconds"] = time.exposed;
   json["bubble"] = time.bubble;
   nlohmann::ordered_json ops = nlohmann::ordered_json::object();
@@ -78,6 +89,7 @@ void AddTime(const PlanResult& plan, nlohmann::ordered_json& json) {
   json["op_seconds"] = std::move(ops);
   json["recomputed_seconds"] = time.parts.recomputed;
   json["collective_seconds"] = time.parts.calls;
+  json["disk_seconds"] = time.parts.disk;
   json["in_host_bytes"] = time.parts.in_host_bytes;
   json["network_bytes"] = time.parts.network_bytes;
 }

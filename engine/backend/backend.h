@@ -34,6 +34,9 @@ class Backend {
   const WorkCounter& work() const { return work_; }
   // Who hears of all ops; null: nobody. Outlives them.
   void set_op_listener(OpListener* listener) { op_listener_ = listener; }
+  // Asked where nothing is computed. Outlives what is kept on disk.
+  void set_disk_listener(DiskListener* listener) { disk_listener_ = listener; }
+  DiskListener* disk_listener() const { return disk_listener_; }
   // False on meta: tensors have no bytes and results must not be looked at.
   virtual bool computes() const = 0;
 
@@ -168,11 +171,12 @@ class Backend {
   void Adafactor(Stream stream, const AdafactorArgs& args);
   void Muon(Stream stream, const MuonArgs& args);
 
+  const WorkspaceSizes& sizes() const { return *sizes_; }
+
  protected:
   // `activations`: their type on the device.
   explicit Backend(std::unique_ptr<const WorkspaceSizes> sizes, DType activations = DType::kF32)
       : sizes_(std::move(sizes)), activations_(activations) {}
-  const WorkspaceSizes& sizes() const { return *sizes_; }
 
   virtual std::shared_ptr<Storage> DoAllocate(int64_t bytes, Category category) = 0;
   virtual void DoUpload(Stream, std::span<const std::byte> from, const Tensor& to) = 0;
@@ -260,6 +264,7 @@ class Backend {
   WorkCounter work_;
   bool recomputing_ = false;
   OpListener* op_listener_ = nullptr;
+  DiskListener* disk_listener_ = nullptr;
 };
 
 // Work done while one lives is counted as recomputation.

@@ -44,4 +44,14 @@ class OpListener {
   virtual void OnOp(const OpWork& work) = 0;
 };
 
+// Hears of what is read from disk and written beside the ops of a backend that does not compute, and knows
+// when that would be done.
+class DiskListener {
+ public:
+  virtual ~DiskListener() = default;
+  virtual uint64_t OnDiskBegin(int64_t bytes) = 0;  // → a ticket, above 0
+  virtual bool IsDiskDone(uint64_t ticket) = 0;
+  virtual void OnDiskWait(uint64_t ticket) = 0;
+};
+
 }  // namespace ftune

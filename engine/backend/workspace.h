@@ -1,5 +1,5 @@
-// Scratch memory that a device's ops need. The real backend and the meta backend that stands for it ask the
-// same object, so that their ledgers agree.
+// Memory that work on a device needs beside its operands. The real backend and the meta backend that stands
+// for it ask the same object, so that their ledgers agree.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,10 @@ namespace ftune {
 class WorkspaceSizes {
  public:
   virtual ~WorkspaceSizes() = default;
-  // Bytes, 0 if none is needed.
+  // Of scores over the vocabulary that are made at once: more of them keep a device busier.
+  virtual int64_t Scores() const = 0;
+
+  // Scratch memory of ops: bytes, 0 if none is needed.
   virtual int64_t MatMul(const MatMulArgs& args) const = 0;
   virtual int64_t AttentionForward(const AttentionShape& shape) const = 0;
   virtual int64_t AttentionBackward(const AttentionShape& shape) const = 0;

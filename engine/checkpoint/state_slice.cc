@@ -8,8 +8,10 @@
 namespace ftune {
 namespace {
 
-// What ranks that have the same deal out among them at once: 256 KiB of f32, where every optimizer can cut.
+// Ranks that have the same deal it out among them in multiples of 256 KiB of f32, where every optimizer can
+// cut: of what is large each gets a few pieces, not thousands.
 constexpr int64_t kDealt = 65536;
+constexpr int64_t kPiecesOfARank = 4;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -56,8 +58,10 @@ class Dealer {
   // This rank's parts of a range of local elements, joined where they touch.
   std::vector<FlatRange> PartsOf(const FlatRange& range, bool whole) {
     std::vector<FlatRange> parts;
+    const int64_t share = CeilDiv(range.count, kPiecesOfARank * std::ssize(dealt_));
+    const int64_t piece = std::max<int64_t>(1, CeilDiv(share, kDealt)) * kDealt;
     for (int64_t at = range.begin; at < range.end();) {
-      const int64_t end = whole ? range.end() : std::min(range.end(), (at / kDealt + 1) * kDealt);
+      const int64_t end = whole ? range.end() : std::min(range.end(), (at / piece + 1) * piece);
       const auto least = std::min_element(dealt_.begin(), dealt_.end());
       *least += end - at;
       if (least - dealt_.begin() == rank_) {

@@ -43,9 +43,8 @@ void HeadBlock::Refresh(Backend& backend, Stream stream) {
   if (adapter_) adapter_->Refresh(backend, stream);
 }
 
-int64_t HeadBlock::ChunkRows(int64_t vocab_size) {
-  constexpr int64_t kChunkBytes = int64_t{32} << 20;
-  const int64_t rows = kChunkBytes / (vocab_size * int64_t{sizeof(float)});
+int64_t HeadBlock::ChunkRows(int64_t vocab_size, int64_t bytes) {
+  const int64_t rows = bytes / (vocab_size * int64_t{sizeof(float)});
   return std::max<int64_t>(16, rows / 16 * 16);
 }
 
@@ -61,7 +60,8 @@ Tensor HeadBlock::Forward(const Context& context, const Tensor& own, Saved* save
     dx = backend.Allocate(x.rows(), hidden, Category::kActivations);
     backend.Zero(stream, dx);
   }
-  const int64_t chunk = std::min(ChunkRows(vocabulary_.largest_local_size()), x.rows());
+  const int64_t chunk =
+      std::min(ChunkRows(vocabulary_.largest_local_size(), backend.sizes().Scores()), x.rows());
   const Tensor picked = backend.Allocate(chunk, hidden, Category::kActivations);
   const Tensor dpicked = gradients ? backend.Allocate(chunk, hidden, Category::kActivations) : Tensor();
   const Tensor logits = backend.Allocate(chunk, vocabulary_.local_size(), Category::kActivations);

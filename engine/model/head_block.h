@@ -32,8 +32,8 @@ class HeadBlock final : public Block {
   // Logits [rows, vocab] of the rows of x [rows, hidden], all of which each rank has: for generation.
   Tensor Logits(const Context& context, const Tensor& x) const;
 
-  // Rows of a chunk of logits: as many as keep it within 32 MiB, at least 16.
-  static int64_t ChunkRows(int64_t vocab_size);
+  // Rows of a chunk of logits: as many as keep it within so many bytes, at least 16.
+  static int64_t ChunkRows(int64_t vocab_size, int64_t bytes);
 
  private:
   // CrossEntropy, of this rank's slice of the logits.

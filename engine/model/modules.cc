@@ -9,6 +9,7 @@ namespace {
 
 class NoWorkspace final : public WorkspaceSizes {
  public:
+  int64_t Scores() const override { return 0; }
   int64_t MatMul(const MatMulArgs&) const override { return 0; }
   int64_t AttentionForward(const AttentionShape&) const override { return 0; }
   int64_t AttentionBackward(const AttentionShape&) const override { return 0; }

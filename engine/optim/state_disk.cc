@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/async_file.h"
 #include "base/error.h"
+#include "base/scratch_file.h"
+#include "engine/optim/told_file.h"
 
 namespace ftune {
 namespace {
@@ -35,6 +38,8 @@ absl::StatusOr<std::unique_ptr<StateDisk>> StateDisk::Create(Backend& backend, c
                                               .bytes = disk->file_bytes_,
                                               .content = "the optimizer's states (memory.offload)",
                                               .use_uring = options.use_uring}));
+  } else if (DiskListener* listener = backend.disk_listener()) {
+    disk->file_ = std::make_unique<ToldFile>(*listener);
   }
   return disk;
 }

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/async_file.h"
+#include "base/ticket_file.h"
 #include "engine/backend/backend.h"
 
 namespace ftune {
 
-// On a backend that does not compute there are the buffers, and no file.
+// On a backend that does not compute there are the buffers and no file; its listener, where there is one, is
+// told what would be read and written.
 class StateDisk {
  public:
   struct Options {
@@ -52,8 +53,8 @@ class StateDisk {
     int64_t offset = 0;
   };
   struct Slot {
-    Tensor memory;                 // [1, bytes of the largest piece] u8
-    AsyncFile::Ticket ticket = 0;  // of a read or write on its way; 0: none
+    Tensor memory;                  // [1, bytes of the largest piece] u8
+    TicketFile::Ticket ticket = 0;  // of a read or write on its way; 0: none
   };
 
   explicit StateDisk(Backend& backend) : backend_(backend) {}
@@ -70,7 +71,7 @@ class StateDisk {
   // write of its piece: there are no more slots than pieces, and a slot's write is awaited before its read.
   int64_t next_visit_ = 0;
   int64_t next_read_ = 0;
-  std::unique_ptr<AsyncFile> file_;  // last: it goes, and waits, before the memory does
+  std::unique_ptr<TicketFile> file_;  // last: it goes, and waits, before the memory does
 };
 
 }  // namespace ftune

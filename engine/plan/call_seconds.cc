@@ -60,4 +60,15 @@ double CallSeconds(const DeviceModel& device, const HostPlaces& places, const Co
   return latency + (bandwidth > 0 ? static_cast<double>(span.bytes_to_send) / bandwidth : 0.0);
 }
 
+double DiskSeconds(const DeviceModel& device, const HostPlaces& places, int64_t bytes) {
+  if (device.disk.bandwidth <= 0.0) return 0.0;
+  double bandwidth = device.disk.bandwidth / places.per_host;
+  double latency = device.disk.latency;
+  if (!device.is_cpu && device.to_host.bandwidth > 0.0) {
+    bandwidth = std::min(bandwidth, device.to_host.bandwidth);
+    latency += device.to_host.latency;
+  }
+  return latency + static_cast<double>(bytes) / bandwidth;
+}
+
 }  // namespace ftune

@@ -22,4 +22,8 @@ int HostsOf(const GroupRanks& group, const HostPlaces& places);
 // own adapter.
 double CallSeconds(const DeviceModel& device, const HostPlaces& places, const CommSpan& span);
 
+// Of bytes that a rank reads from its host's disk or writes to it, as all ranks of the host do at once: what
+// an accelerator has passes through its host's memory on the way.
+double DiskSeconds(const DeviceModel& device, const HostPlaces& places, int64_t bytes);
+
 }  // namespace ftune

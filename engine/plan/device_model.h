@@ -49,6 +49,7 @@ struct DeviceModel {
   LinkModel in_host;                                   // between devices of a host
   LinkModel network;                                   // between hosts
   LinkModel to_host;                                   // between a device and its host's memory
+  LinkModel disk;  // of a host: all its ranks share the bandwidth; 0: not known, it takes no time
   bool operator==(const DeviceModel&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "engine/plan/op_seconds.h"
 
@@ -13,6 +14,7 @@ VirtualTimes VirtualTimes::operator-(const VirtualTimes& before) const {
   rest.recomputed -= before.recomputed;
   rest.calls -= before.calls;
   rest.exposed -= before.exposed;
+  rest.disk -= before.disk;
   rest.in_host_bytes -= before.in_host_bytes;
   rest.network_bytes -= before.network_bytes;
   return rest;
@@ -25,19 +27,28 @@ void VirtualClock::OnOp(const OpWork& work) {
   if (work.recomputed) times_.recomputed += seconds;
 }
 
-void VirtualClock::Wait(double until, std::string_view name) {
-  if (until <= now_) return;
+double VirtualClock::Wait(double until, std::string_view name) {
+  if (until <= now_) return 0.0;
   if (spans_ != nullptr) spans_->push_back({kWaitLane, std::string(name), now_, until});
-  times_.exposed += until - now_;
-  now_ = until;
+  return until - std::exchange(now_, until);
 }
+
+uint64_t VirtualClock::OnDiskBegin(int64_t bytes) {
+  const double begin = disk_done_at_.empty() ? now_ : std::max(now_, disk_done_at_.back());
+  disk_done_at_.push_back(begin + DiskSeconds(device_, places_, bytes));
+  return disk_done_at_.size();
+}
+
+bool VirtualClock::IsDiskDone(uint64_t ticket) { return disk_done_at_[ticket - 1] <= now_; }
+
+void VirtualClock::OnDiskWait(uint64_t ticket) { times_.disk += Wait(disk_done_at_[ticket - 1], "disk"); }
 
 void VirtualClock::OnEnd(const CommSpan& span) {
   if (!span.is_wait) return OnCall(span);
   auto& done = done_at_[span.group];
   const auto found = done.find(span.ticket);
   if (found == done.end()) return;
-  Wait(found->second, "wait");
+  times_.exposed += Wait(found->second, "wait");
   done.erase(done.begin(), std::next(found));
 }
 
@@ -55,8 +66,11 @@ void VirtualClock::OnCall(const CommSpan& span) {
     spans_->push_back({kCommunicationLane, span.call.Describe(), begin, free});
   }
   // A processor that moves bytes for a rank does not compute for it.
-  if (span.exposed || device_.is_cpu) return Wait(free, Name(span.call.kind));
-  done_at_[span.group][span.ticket] = free;
+  if (span.exposed || device_.is_cpu) {
+    times_.exposed += Wait(free, Name(span.call.kind));
+  } else {
+    done_at_[span.group][span.ticket] = free;
+  }
 }
 
 }  // namespace ftune

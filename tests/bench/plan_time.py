@@ -3,9 +3,10 @@
 
     tests/bench/plan_time.py --ftune build/release/ftune --work build/bench MODEL [--rounds N] [--steps N] [NAMES...]
 
-Measures this machine (`ftune bench`) for each number of threads first. Then trains MODEL (a folder or a .gguf file) by
-turns as each of RECIPES says, and prints for each the planned seconds of a step, the median of the measured ones, and
-their ratio; at last, in how many pairs of recipes with equal batches the plan has the faster one right.
+By turns, measures this machine (`ftune bench`), plans a step with that and trains MODEL (a folder or a .gguf file) for some,
+as each of RECIPES says; machines that others use are faster at one time than at another. Prints for each the medians of
+the planned and of the measured seconds of a step, and their ratio; at last, in how many pairs of recipes with equal
+batches the plan has the faster one right.
 """
 
 import argparse
@@ -33,6 +34,7 @@ RECIPES = {
     "full, sgd": [*ONE, "optimizer.name=sgd"],
     "lora": [*ONE, *LORA],
     "qlora": [*ONE, *LORA, "adapter.kind=qlora"],
+    "states on disk": [*ONE, "memory.offload=optimizer"],
     "long texts": [*ONE, "data.sequence_len=1024", "train.global_batch_size=1"],
     "2 ranks": [*TWO, "parallel.data=2"],
     "2 ranks, zero 1": [*TWO, "parallel.data=2", "parallel.zero=1"],
@@ -47,6 +49,13 @@ def ftune(arguments, *words):
     if done.returncode not in (0, 3):
         sys.exit(f"ftune {' '.join(map(str, words))}: {done.stderr}")
     return done.stdout
+
+
+def planned_step(arguments, recipe, words):
+    threads = 2 if "launch.threads=2" in words else 1
+    device = arguments.work / f"device-{threads}.yaml"
+    ftune(arguments, "bench", "--threads", threads, "--disk", arguments.work, "--out", device)
+    return json.loads(ftune(arguments, "plan", recipe, *words, "--on", f"1x{3 - threads}x{device}", "--json"))["step_seconds"]
 
 
 def trained(arguments, recipe, words):
@@ -79,18 +88,12 @@ def main():
         optimizer={"learning_rate": 1e-6, "lr_scheduler": "constant", "warmup_steps": 0},
         checkpoint={"save_steps": 1000000})
     recipes = {name: words for name, words in RECIPES.items() if not arguments.names or name in arguments.names}
-    for threads in (1, 2):
-        ftune(arguments, "bench", "--threads", threads, "--out", arguments.work / f"device-{threads}.yaml")
-    planned = {}
-    for name, words in recipes.items():
-        threads = 2 if "launch.threads=2" in words else 1
-        on = f"1x{3 - threads}x{arguments.work}/device-{threads}.yaml"
-        plan = json.loads(ftune(arguments, "plan", recipe, *words, "--on", on, "--json"))
-        planned[name] = plan["step_seconds"]
-    seconds = {name: [] for name in recipes}
+    seconds, plans = {name: [] for name in recipes}, {name: [] for name in recipes}
     for _ in range(arguments.rounds):
         for name, words in recipes.items():
+            plans[name].append(planned_step(arguments, recipe, words))
             seconds[name] += trained(arguments, recipe, words)
+    planned = {name: statistics.median(steps) for name, steps in plans.items()}
     measured = {name: statistics.median(steps) for name, steps in seconds.items()}
     for name in recipes:
         print(f"{name:24} planned {planned[name]:7.3f} s  measured {measured[name]:7.3f} s  ratio {planned[name] / measured[name]:.2f}")

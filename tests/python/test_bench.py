@@ -44,7 +44,7 @@ def test_measures(case):
         sizes = [rate["smallest"] for rate in rates]
         assert sizes == sorted(set(sizes)) and all(rate["flops"] > 1e6 for rate in rates), (dtype, rates)
         assert device["peak"][dtype] == max(rate["flops"] for rate in rates), (dtype, rates)
-    for link in ("in_host", "network"):
+    for link in ("in_host", "network", "disk"):
         assert 0 < device[link]["latency"] < 1 and device[link]["bandwidth"] > 1e6, device
 
     plan = planned(case)
@@ -66,6 +66,7 @@ def test_bad_input(case):
     for threads in ("0", "-1", "100000"):
         case.fails(2, "bench", f"--threads={threads}", says=["--threads", f"found {threads}", "a number from 1 to"])
     assert case.run("bench", "--threads", "some").returncode == 2
+    case.fails(4, "bench", "--threads=1", "--disk=absent", says=["absent", "No such file"])
     entry_of(case).parent.mkdir(parents=True)
     entry_of(case).write_text("name: broken\nmemory: 1GB\nper_hots: 2\n")
     case.fails(2, "plan", "recipe.yaml", says=[f"{entry_of(case)}:3:", "per_hots: unknown key", "did you mean per_host?"])

@@ -74,6 +74,27 @@ def test_memory(case):
     assert on(case, "1x2xcpu.yaml", "train.global_batch_size=2")["roles"][0]["capacity"] == 32 * GIB
 
 
+def test_disk(case):
+    """The optimizer's states are read and written once a step, by all ranks of a host at once; ops and what is nearer hide some of it."""
+    case.recipe(adapter=False)
+
+    def with_disk(bandwidth, *words, target="1x1"):
+        disk = f"disk: {{bandwidth: {bandwidth}, latency: 0}}\n" if bandwidth else ""
+        (case.folder / "mine.yaml").write_text(MINE + disk)
+        return on(case, f"{target}xmine.yaml", "memory.offload=optimizer", *words)
+    unknown = with_disk(None)
+    moved = 2 * unknown["disk"]["states"]
+    assert moved > 0 == unknown["disk_seconds"], unknown
+    slow = with_disk("1e6")
+    assert abs(slow["disk_seconds"] / (moved / 1e6) - 1) < 0.05, (slow, moved)
+    assert abs(slow["step_seconds"] - unknown["step_seconds"] - slow["disk_seconds"]) < 1e-6 * slow["step_seconds"], (slow, unknown)
+    assert "waits for its disk" in case.run("plan", "recipe.yaml", "--on", "1x1xmine.yaml", "memory.offload=optimizer").stdout
+    # Two ranks with all the states each share the disk.
+    two = with_disk("1e6", "train.global_batch_size=2", target="1x2")
+    assert abs(two["disk_seconds"] / slow["disk_seconds"] - 2) < 0.05, (two, slow)
+    assert with_disk("1e15")["disk_seconds"] < 1e-3 * slow["disk_seconds"]
+
+
 def test_v100(case):
     """Has no bf16."""
     case.recipe()

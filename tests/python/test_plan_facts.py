@@ -86,14 +86,20 @@ def test_data(case):
     """The same numbers as `ftune data` and a run have; read from the prepared data that either leaves."""
     recipe = write_recipe(case, "llama")
     for words in ([], ["data.packing=false"], ["data.val_set_size=0.1"]):
-        words = [*words, "data.train=rows.jsonl", "train.num_epochs=2"]
-        first = planned(case, recipe, *words)["data"]
+        words = [*words, "data.train=rows.jsonl", "train.num_epochs=2", "train.max_steps=null"]
+        plan = planned(case, recipe, *words)
+        first = plan["data"]
         data = json.loads(case.run("data", recipe, *words, "--json").stdout)
         assert all(first[key] == data[key] for key in FACTS), (words, first, data)
         assert data["reused_shards"] == data["shards"] > 0, data
         done = case.run("train", recipe, "output_dir=out", "--force", *words)
         assert done.returncode == 0, done.stderr
-        start = case.log()[0]
+        log = case.log()
+        steps = [line for line in log if line["event"] == "train"]
+        flops = sum(line["flops_per_second"] * line["step_seconds"] for line in steps)
+        # What packs of the data need on the mean; a model this small is mostly a head, which has no more than trained tokens.
+        assert abs(plan["flops_per_token"] / (flops / sum(line["tokens"] for line in steps)) - 1) < 0.15, (words, plan, flops)
+        start = log[0]
         assert all(first[key] == start[key] for key in FACTS), (words, first, start)
     text = case.run("plan", recipe, *words).stdout
     assert f"{first['samples']} samples, {first['tokens']} tokens ({first['trained_tokens']} trained)" in text, text

@@ -56,7 +56,7 @@ def state_file(case):
 
 def test_one_rank(case):
     """A run of one rank keeps its own status; it is stopped with a checkpoint, goes on, and is done."""
-    run = begin(case, *ONE, "checkpoint.save_steps=50")
+    run = begin(case, *ONE, "checkpoint.save_steps=50", "checkpoint.keep_last=1000")
     run.wait_for(lambda: status(case)["checkpoint"], "a checkpoint in the status")
     seen = status(case)
     logs = {line["step"]: line for line in logged(case) if line["event"] == "train"}

@@ -207,7 +207,7 @@ def test_out_of_memory(case):
     group = limited_group(150 << 20)
     if group is None:
         return print("skipped: no control group can be made here")
-    done = subprocess.run(["sh", "-c", 'echo $$ > "$0"; exec "$@"', group / "cgroup.procs", case.ftune, "train", *arguments,
+    done = subprocess.run(["sh", "-c", 'echo $$ > "$0"; exec "$@"', group / "cgroup.procs", case.ftune, "train", *arguments, "--force",
                            "output_dir=out", "launch.max_restarts=0"],
                           cwd=case.folder, text=True, capture_output=True, timeout=120, env=case.environment())
     group.rmdir()

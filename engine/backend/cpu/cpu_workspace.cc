@@ -7,7 +7,9 @@
 
 namespace ftune {
 
-int64_t CpuWorkspaceSizes::MatMul(const MatMulArgs& args) const { return cpu::MatMulWorkspaceBytes(args); }
+int64_t CpuWorkspaceSizes::MatMul(const MatMulArgs& args) const {
+  return cpu::MatMulWorkspaceBytes(args, threads_);
+}
 
 int64_t CpuWorkspaceSizes::AttentionForward(const AttentionShape& shape) const {
   return threads_ * cpu::ForwardScratchFloats(shape) * static_cast<int64_t>(sizeof(float));
@@ -26,7 +28,7 @@ int64_t CpuWorkspaceSizes::Adafactor(int64_t rows, int64_t cols) const {
 }
 
 int64_t CpuWorkspaceSizes::Muon(int64_t rows, int64_t cols) const {
-  return cpu::MuonWorkspaceBytes(rows, cols);
+  return cpu::MuonWorkspaceBytes(rows, cols, threads_);
 }
 
 }  // namespace ftune

@@ -9,6 +9,7 @@ class CpuWorkspaceSizes final : public WorkspaceSizes {
  public:
   explicit CpuWorkspaceSizes(int threads) : threads_(threads) {}
 
+  int64_t Scores() const override { return int64_t{32} << 20; }
   int64_t MatMul(const MatMulArgs& args) const override;
   int64_t AttentionForward(const AttentionShape& shape) const override;
   int64_t AttentionBackward(const AttentionShape& shape) const override;

@@ -9,6 +9,7 @@ namespace ftune::cpu {
 
 // `workspace` has MatMulWorkspaceBytes.
 void MatMul(ThreadPool& pool, const MatMulArgs& args, const Tensor& workspace);
-int64_t MatMulWorkspaceBytes(const MatMulArgs& args);
+// Of a pool of so many threads.
+int64_t MatMulWorkspaceBytes(const MatMulArgs& args, int threads);
 
 }  // namespace ftune::cpu

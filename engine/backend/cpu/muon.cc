@@ -81,13 +81,22 @@ struct MuonWorkspace {
         x(reinterpret_cast<float*>(bytes.bytes() + ColumnReductionBytes(rows * cols, 1))),
         next(x + rows * cols),
         gram(next + rows * cols),
-        polynomial(gram + std::min(rows, cols) * std::min(rows, cols)) {}
+        polynomial(gram + std::min(rows, cols) * std::min(rows, cols)),
+        scratch(polynomial + std::min(rows, cols) * std::min(rows, cols)) {}
   double* partials;
   float* x;
   float* next;
   float* gram;
   float* polynomial;
+  float* scratch;  // of the products
 };
+
+// Enough for each product of Orthogonalize.
+int64_t ScratchFloats(int64_t rows, int64_t cols) {
+  const GemmOperand transposed = {nullptr, cols, true};
+  return std::max(GemmScratchFloats(transposed, {nullptr, cols, false}),
+                  GemmScratchFloats(transposed, {nullptr, std::min(rows, cols), false}));
+}
 
 // x becomes a x + (b g + c g²) x with g = x xᵀ, five times over: its singular values move towards 1. Of a
 // tall matrix the transpose is meant: x (b g + c g²) with g = xᵀ x.
@@ -96,24 +105,27 @@ void Orthogonalize(ThreadPool& pool, int64_t rows, int64_t cols, MuonWorkspace& 
   const int64_t small = std::min(rows, cols);
   const int64_t large = std::max(rows, cols);
   for (int step = 0; step < kNewtonSchulzSteps; ++step) {
-    Gemm(pool, small, small, large, 1.0f, {w.x, cols, tall}, {w.x, cols, !tall}, 0.0f, w.gram, small);
+    Gemm(pool, small, small, large, 1.0f, {w.x, cols, tall}, {w.x, cols, !tall}, 0.0f, w.gram, small,
+         w.scratch);
     Copy(pool, w.gram, small * small, w.polynomial);
     Gemm(pool, small, small, small, kC, {w.gram, small, false}, {w.gram, small, false}, kB, w.polynomial,
-         small);
+         small, w.scratch);
     Copy(pool, w.x, rows * cols, w.next);
     const GemmOperand polynomial = {w.polynomial, small, false};
     const GemmOperand x = {w.x, cols, false};
-    Gemm(pool, rows, cols, small, 1.0f, tall ? x : polynomial, tall ? polynomial : x, kA, w.next, cols);
+    Gemm(pool, rows, cols, small, 1.0f, tall ? x : polynomial, tall ? polynomial : x, kA, w.next, cols,
+         w.scratch);
     std::swap(w.x, w.next);
   }
 }
 
 }  // namespace
 
-int64_t MuonWorkspaceBytes(int64_t rows, int64_t cols) {
+int64_t MuonWorkspaceBytes(int64_t rows, int64_t cols, int threads) {
   const int64_t small = std::min(rows, cols);
   return ColumnReductionBytes(rows * cols, 1) +
-         2 * (rows * cols + small * small) * static_cast<int64_t>(sizeof(float));
+         (2 * (rows * cols + small * small) + threads * ScratchFloats(rows, cols)) *
+             static_cast<int64_t>(sizeof(float));
 }
 
 void Muon(ThreadPool& pool, const MuonArgs& args, const Tensor& workspace) {

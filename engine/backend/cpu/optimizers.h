@@ -15,6 +15,7 @@ void Lion(ThreadPool& pool, const LionArgs& args);
 void Adafactor(ThreadPool& pool, const AdafactorArgs& args, const Tensor& workspace);
 int64_t AdafactorWorkspaceBytes(int64_t rows, int64_t cols);
 void Muon(ThreadPool& pool, const MuonArgs& args, const Tensor& workspace);
-int64_t MuonWorkspaceBytes(int64_t rows, int64_t cols);
+// Of a pool of so many threads.
+int64_t MuonWorkspaceBytes(int64_t rows, int64_t cols, int threads);
 
 }  // namespace ftune::cpu

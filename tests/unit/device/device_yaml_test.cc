@@ -76,7 +76,7 @@ TEST_CASE("all built-in devices can be read, are whole, and read back equal") {
     CHECK(device->peak.contains(device->activations));
     CHECK(device->memory > int64_t{20} << 30);
     CHECK(device->runtime > 0);
-    for (const LinkModel& link : {device->in_host, device->network, device->to_host}) {
+    for (const LinkModel& link : {device->in_host, device->network, device->to_host, device->disk}) {
       CHECK(link.latency > 0);
       CHECK(link.bandwidth >= 1e9);
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "engine/backend/cpu/cpu_workspace.h"
 #include "tests/unit/engine/tiny.h"
 
 namespace ftune::testing {
@@ -230,7 +231,7 @@ TEST_CASE("the head's loss is that of whole logits, whatever the chunks") {
   options.config.head_dim = 8;
   options.config.num_layers = 1;
   options.config.layer_window = {0};
-  REQUIRE(HeadBlock::ChunkRows(options.config.vocab_size) == 16);
+  REQUIRE(HeadBlock::ChunkRows(options.config.vocab_size, CpuWorkspaceSizes(1).Scores()) == 16);
   options.trainable = [](const std::string& name) { return name == "model.norm.weight"; };
   auto backend = MakeCpu();
   TinyTrainer trainer(*backend, options);

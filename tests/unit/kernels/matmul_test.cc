@@ -68,6 +68,34 @@ TEST_CASE("fp32 products of every orientation, strided, with alpha and beta") {
   }
 }
 
+// Such operands are copied a part at a time.
+TEST_CASE("fp32 products of operands whose rows are whole pages apart") {
+  Device device;
+  for (const Shape s : {Shape{512, 1024, 300}, Shape{1024, 7, 600}, Shape{33, 1536, 520}}) {
+    for (const bool trans_a : {false, true}) {
+      for (const float beta : {0.0f, 0.5f}) {
+        CAPTURE(s.m);
+        CAPTURE(s.n);
+        CAPTURE(s.k);
+        CAPTURE(trans_a);
+        CAPTURE(beta);
+        MatMulArgs args = {.a = trans_a ? device.Random(s.k, s.m, 1) : device.Random(s.m, s.k, 1),
+                           .trans_a = trans_a,
+                           .b = device.Random(s.k, s.n, 2),
+                           .c = device.Random(s.m, s.n, 3, 2),
+                           .alpha = 0.7f,
+                           .beta = beta};
+        const Matrix expected = Product(args, Values(args.c));
+        if (beta == 0.0f) {
+          for (int64_t i = 0; i < s.m; ++i) std::fill_n(args.c.f32() + i * args.c.stride(), s.n, kNan);
+        }
+        device.backend.MatMul({}, args);
+        CHECK(ErrorInEps(args.c, expected, Magnitude(args)) <= BoundOfSums(s.k));
+      }
+    }
+  }
+}
+
 TEST_CASE("products with weights of every type, few rows and many, over several panels") {
   ForEachTarget([] {
     Device device;

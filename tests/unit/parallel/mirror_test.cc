@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,6 +43,7 @@ std::string Read(const fs::path& path) {
 struct Pair {
   ScratchFolder scratch = *ScratchFolder::Create();
   fs::path from = scratch.path() / "from", to = scratch.path() / "to";
+  std::mutex begins;  // held until there is a sender: the first answer may come before
   std::unique_ptr<MirrorSender> sender;
   std::unique_ptr<MirrorReceiver> receiver;
 
@@ -50,17 +52,19 @@ struct Pair {
     fs::create_directories(to);
   }
 
-  void Start(bool begins = false, const std::function<absl::Status()>& clear = {}) {
+  void Start(bool clears = false, const std::function<absl::Status()>& clear = {}) {
     sender.reset();
     receiver = std::make_unique<MirrorReceiver>(MirrorReceiver::Options{
         .folder = to, .parts = kParts, .clear = clear, .send = [this](const Frame& frame) {
+          const std::lock_guard lock(begins);
           sender->Take(frame);
         }});
+    const std::lock_guard lock(begins);
     sender = std::make_unique<MirrorSender>(
         MirrorSender::Options{.folder = from,
                               .parts = kParts,
                               .there = *TakeInventory(to, kParts),
-                              .begins = begins,
+                              .begins = clears,
                               .send = [this](const Frame& frame) { receiver->Take(frame); }});
   }
 

@@ -67,6 +67,32 @@ TEST_CASE("a processor moves bytes instead of computing") {
   CHECK(clock.now() == doctest::Approx(14.5));
 }
 
+TEST_CASE("a disk's requests come one after another, beside the ops, at the ranks' shares of it") {
+  DeviceModel device = SlowDevice();
+  device.to_host = {.latency = 0.5, .bandwidth = 100.0};
+  device.disk = {.latency = 0.5, .bandwidth = 20.0};
+  VirtualClock clock(device, {.per_host = 2});
+  const uint64_t first = clock.OnDiskBegin(40);  // 1 + 40 / (20 / 2) seconds
+  const uint64_t second = clock.OnDiskBegin(40);
+  CHECK(!clock.IsDiskDone(first));
+  clock.OnOp(CopyOf(600));
+  CHECK(clock.IsDiskDone(first));
+  clock.OnDiskWait(first);
+  CHECK(clock.now() == doctest::Approx(6.0));
+  CHECK(!clock.IsDiskDone(second));
+  clock.OnDiskWait(second);
+  CHECK(clock.now() == doctest::Approx(10.0));
+  CHECK(clock.times().disk == doctest::Approx(4.0));
+  CHECK(clock.times().exposed == 0.0);
+  CHECK(DiskSeconds(device, {.per_host = 2}, 40) == doctest::Approx(5.0));
+  device.to_host.bandwidth = 4.0;  // what is nearer is slower
+  CHECK(DiskSeconds(device, {.per_host = 2}, 40) == doctest::Approx(11.0));
+  device.is_cpu = true;
+  CHECK(DiskSeconds(device, {.per_host = 2}, 40) == doctest::Approx(4.5));
+  device.disk = {};
+  CHECK(DiskSeconds(device, {.per_host = 2}, 40) == 0.0);
+}
+
 TEST_CASE("hosts of a group") {
   const HostPlaces places = {.per_host = 4};
   CHECK(HostsOf({.first = 0, .distance = 1, .count = 4}, places) == 1);
