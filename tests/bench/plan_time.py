@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `ftune plan` says of time beside what a run takes on this machine, side by side in one run.
 
-    tests/bench/plan_time.py --ftune build/release/ftune --work build/bench MODEL [--rounds N] [--steps N] [NAMES...]
+    tests/bench/plan_time.py --ftune build/release/ftune --work build/bench [--rounds N] [--steps N] MODEL [NAMES...]
 
 By turns, measures this machine (`ftune bench`), plans a step with that and trains MODEL (a folder or a .gguf file) for some,
 as each of RECIPES says; machines that others use are faster at one time than at another. Prints for each the medians of
