@@ -116,9 +116,9 @@ def test_activations_of_a_layer(case):
 
 
 # GPUs, tokens a second of each and GiB of Llama 3 8B in bf16, FSDP, 2 texts of 8192 tokens a GPU, selective checkpointing: eager and compiled;
-# and by how much the plan's tokens may be off. The plan is of fused kernels, which eager's are not; that the compiled rows are slower too says that
-# 0.59 of the peak is more than these GPUs reach at 500 W. It is not fitted to them.
-TITAN_ROWS = [(8, 5762, 82.4, 0.40), (8, 6667, 77.0, 0.25), (128, 5605, None, 0.45), (128, 6514, None, 0.25)]
+# and by how much the plan's tokens are off, which is more than the 15 % aimed at. The plan is of fused kernels, which eager's are not; why the
+# compiled rows are slower too is not known. The device is not fitted to them.
+TITAN_ROWS = [(8, 5762, 82.4, 0.385), (8, 6667, 77.0, 0.197), (128, 5605, None, 0.432), (128, 6514, None, 0.232)]
 # Of a llama's seven products torchtitan's selective checkpointing keeps every other one; ftune's keeps all.
 RECOMPUTED = ("wk", "wo", "w3")
 
@@ -130,8 +130,8 @@ def seconds_of_products(config, names, tokens, flops):
 
 
 def test_torchtitan(case):
-    """Beside the plan's time that of the products which torchtitan recomputes and ftune keeps. GiB within 15 %. Left out for what ftune
-    lacks: float8 (8B, 70B, 405B), context parallelism, asynchronous tensor parallelism."""
+    """Beside the plan's time that of the products which torchtitan recomputes and ftune keeps. GiB within 15 %; tokens off by
+    what is known, within 3 %. Left out for what ftune lacks: float8 (8B, 70B, 405B), context parallelism, asynchronous tensor parallelism."""
     if without_material("torchtitan's rows"):
         return
     (case.folder / "titan.yaml").write_text(TITAN)
@@ -143,7 +143,7 @@ def test_torchtitan(case):
         needs = plan["roles"][0]["needs"] / GIB
         print(f"  {gpus} GPUs: {speed:.0f} tokens/s, published {tokens} ({speed / tokens - 1:+.1%})" +
               (f"; {needs:.1f} GiB, published {gib} ({needs / gib - 1:+.1%})" if gib else ""))
-        assert abs(speed / tokens - 1) < off, (gpus, speed, tokens)
+        assert abs(speed / tokens - 1 - off) < 0.03, (gpus, speed, tokens)
         assert gib is None or abs(needs / gib - 1) < 0.15, (gpus, needs, gib)
 
 
